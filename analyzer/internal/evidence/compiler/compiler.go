@@ -1,5 +1,5 @@
 // Package compiler knows gcc and clang from the outside: the meaning of their command lines (invocation.go),
-// what they print about themselves (compiler.go), and which programs are compilers (driver.go).
+// their output under -v (compiler.go), and which programs are compilers (driver.go).
 //
 // A flag acts on the text, on code, or on neither, by a table of names and prefixes. Any other flag may do
 // anything: then the text, and clang's tree of it, don't determine the object.
@@ -60,7 +60,7 @@ func Identify(path, printed string) (*Compiler, error) {
 				id = append(id, "configuration "+hex.EncodeToString(sum[:]))
 			}
 		case strings.HasPrefix(line, "Configured with: "):
-			// It decides about defaults, such as position independence.
+			// It sets defaults, such as position independence.
 			sum := sha256.Sum256([]byte(line))
 			id = append(id, "configured "+hex.EncodeToString(sum[:8]))
 		case strings.HasPrefix(line, "Target: "):
@@ -78,7 +78,7 @@ func Identify(path, printed string) (*Compiler, error) {
 				}
 			}
 		case strings.Contains(line, "/cc1 -E ") || strings.Contains(line, " -cc1 "):
-			c.proper(words.Split(line))
+			c.readProper(words.Split(line))
 		}
 	}
 	c.Identity = strings.Join(id, "; ")
@@ -101,8 +101,8 @@ var properExact, properPrefixes = table(map[class]string{
 		-split-dwarf-output_ -ggnu-pubnames`,
 })
 
-// proper takes the command line of the compiler proper.
-func (c *Compiler) proper(args []string) {
+// readProper reads the command line of the compiler proper.
+func (c *Compiler) readProper(args []string) {
 	native := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--param") || a == "l1-cache-size" })
 	for i := 1; i < len(args); i++ {
 		a := args[i]
@@ -138,14 +138,14 @@ func (c *Compiler) Doubt() string {
 		return "flag " + c.doubt + " of the compiler proper"
 	case c.major < 10, c.Clang && c.major < 11:
 		return "tentative definitions are common"
-	case !targets.MatchString(c.target):
+	case !knownTargets.MatchString(c.target):
 		// Others compute with excess precision, or aren't ELF.
 		return "target " + c.target
 	}
 	return ""
 }
 
-var targets = lazyregexp.New(`^(x86_64|aarch64)-([a-z0-9_]+-)?linux(-gnu|-musl)?$`)
+var knownTargets = lazyregexp.New(`^(x86_64|aarch64)-([a-z0-9_]+-)?linux(-gnu|-musl)?$`)
 
 // effective returns the flags of the command line, and those of the compiler proper.
 func (c *Compiler) effective(inv *Invocation) []string {

@@ -13,8 +13,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
 )
 
-// Texts that only the drivers of gcc and clang have inside: gcc's specs of C, and clang's message about
-// unknown tools.
+// Texts in the drivers of gcc and clang only: gcc's specs of C, and clang's message about unknown tools.
 const (
 	gccDriver   = "%(cpp_unique_options)"
 	clangDriver = "Valid tools include '-cc1'"
@@ -22,11 +21,11 @@ const (
 
 // IsDriver reports whether a file is a driver of gcc or clang itself. A script or program that runs one isn't:
 // it may change the compilation, whatever it prints.
-func IsDriver(file string) bool { return holds(file, gccDriver, clangDriver) }
+func IsDriver(file string) bool { return hasText(file, gccDriver, clangDriver) }
 
 // IsCompiler reports whether a program only compiles: it is a driver, or a known wrapper script.
 func IsCompiler(file string) bool {
-	return IsDriver(file) || IsDriver(wrapped(file))
+	return IsDriver(file) || IsDriver(wrappedCompiler(file))
 }
 
 // wrappers are digests of the commands of Bazel's cc_wrapper.sh (linux_cc_wrapper.sh.tpl), with
@@ -42,8 +41,8 @@ var (
 	calls = lazyregexp.New(`(?m)^(/[\w./+@-]+) "\$@"$`)
 )
 
-// wrapped returns the compiler that a known wrapper script runs, or "".
-func wrapped(script string) string {
+// wrappedCompiler returns the compiler that a known wrapper script runs, or "".
+func wrappedCompiler(script string) string {
 	f, err := os.Open(script)
 	if err != nil {
 		return ""
@@ -81,8 +80,8 @@ func commands(script string) string {
 	return b.String()
 }
 
-// holds reports whether one of the texts is among the constants of an ELF program.
-func holds(program string, texts ...string) bool {
+// hasText reports whether one of the texts is among the constants of an ELF program.
+func hasText(program string, texts ...string) bool {
 	f, err := elf.Open(program)
 	if err != nil {
 		return false

@@ -125,8 +125,8 @@ func (b *builder) anonEntity(at string) *entity {
 	return entityIn(b.anon, at, entity{kind: entRecord})
 }
 
-// position returns the LINE:COLUMN of an offset, as clang prints it.
-func (b *builder) position(off int) string {
+// lineColumn returns the LINE:COLUMN of an offset, as clang prints it.
+func (b *builder) lineColumn(off int) string {
 	line := sort.SearchInts(b.lines, off+1)
 	return strconv.Itoa(line) + ":" + strconv.Itoa(off-b.lines[line-1]+1)
 }
@@ -164,11 +164,11 @@ func (b *builder) named(n typeName) *entity {
 // resolveType parses a type string and resolves its names.
 func (b *builder) resolveType(s *stream, qual string) *typeUse {
 	u := &typeUse{text: b.parseType(qual)}
-	s.doubts(u.text.doubt)
+	s.addDoubt(u.text.doubt)
 	for _, n := range u.text.names {
 		e := b.named(n)
 		if e == nil {
-			s.doubts("type " + n.name)
+			s.addDoubt("type " + n.name)
 			s.h.str(n.name)
 			continue
 		}
@@ -194,7 +194,7 @@ func (b *builder) writeAttributes(s *stream, n *clangast.Node, from, to int) {
 		return
 	}
 	begin, end, doubt := b.x.Extent(n.Begin, nodeEnd(n))
-	s.doubts(doubt)
+	s.addDoubt(doubt)
 	if from >= 0 {
 		begin = from
 	}
@@ -227,7 +227,7 @@ func (b *builder) writeBounds(s *stream, begin, end int, definition bool) {
 		if depth > 0 && attribute == 0 {
 			s.h.str(w)
 			if definition && t.Kind == token.Ident && !boundWords[w] {
-				s.doubts("parameter with a variable bound")
+				s.addDoubt("parameter with a variable bound")
 			}
 		}
 		if w == "]" {

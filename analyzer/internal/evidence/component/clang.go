@@ -38,7 +38,7 @@ func FindClang(ctx context.Context, named string) (string, error) {
 			return "", ctx.Err()
 		}
 		if err == nil {
-			err = supported(string(out))
+			err = checkVersion(string(out))
 		} else {
 			err = fmt.Errorf("no clang that starts (%v)", err)
 		}
@@ -52,15 +52,15 @@ func FindClang(ctx context.Context, named string) (string, error) {
 	return "", notPlain(fmt.Sprintf("%v; install clang %d or name it with --clang", first, MaxClang))
 }
 
-// refused are flags by which clang refuses code that gcc or its linker refuses: even if a test doesn't reach such code, it
-// must not be replayed. See code-refused/pointer-types.
-var refused = strings.Fields(`-Werror=incompatible-pointer-types -Werror=pointer-type-mismatch -Werror=conditional-type-mismatch -Werror=gnu-folding-constant
+// refusalFlags make clang refuse code that gcc or its linker refuses: a test must not be replayed if it doesn't build, even if
+// it doesn't reach such code. See code-refused/pointer-types.
+var refusalFlags = strings.Fields(`-Werror=incompatible-pointer-types -Werror=pointer-type-mismatch -Werror=conditional-type-mismatch -Werror=gnu-folding-constant
 	-Werror=gnu-compound-literal-initializer -Werror=many-braces-around-scalar-init -Werror=undefined-internal`)
 
 // dumpArgs returns the flags for a dump of preprocessed text from standard input. -undef keeps clang from
 // expanding predefined macros. Warnings stay on, because some are errors.
 func dumpArgs(u *tu.Unit) []string {
-	return append(append(slices.Clone(u.DumpFlags), refused...),
+	return append(append(slices.Clone(u.DumpFlags), refusalFlags...),
 		"-v", "-undef", "-fno-crash-diagnostics", "-ferror-limit=1", "-fno-color-diagnostics", "-fno-caret-diagnostics",
 		"-fsyntax-only", "-Xclang", "-ast-dump=json", "-x", "cpp-output", "-")
 }
@@ -103,7 +103,7 @@ func runClang(ctx context.Context, u *tu.Unit, clang string) (b *builder, versio
 	waitErr := cmd.Wait()
 	if m := versionLine.FindStringSubmatch(stderr.String()); m != nil {
 		version = strings.TrimSpace(m[0])
-		if err := supported(version); err != nil {
+		if err := checkVersion(version); err != nil {
 			return nil, version, err
 		}
 	} else if waitErr == nil {
@@ -118,8 +118,8 @@ func runClang(ctx context.Context, u *tu.Unit, clang string) (b *builder, versio
 	return b, version, readErr
 }
 
-// supported returns an error unless version has a line of a supported clang.
-func supported(version string) error {
+// checkVersion returns an error unless version has a line of a supported clang.
+func checkVersion(version string) error {
 	m := versionLine.FindStringSubmatch(version)
 	if m == nil {
 		return fmt.Errorf("%q is no version of clang", version)

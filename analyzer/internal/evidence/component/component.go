@@ -17,13 +17,12 @@
 //
 // # Nothing is dropped silently
 //
-// clang's dump is incomplete. So only plain C is analysed: the nodes of the kinds in the allow-list complete
-// say everything, and so do the words of type strings in typeWords. Any other node, word, or name that could be
-// mistaken for one of these makes the unit not plain if something emitted depends on it. Packages compiler and
-// tu have the lists for flags, attributes and text. Attributes are hashed by their text, because the dump lacks
-// most of their arguments, and all attributes that only gcc knows.
+// clang's dump is incomplete. So only plain C is analysed: nodes of completeKinds, and type strings of typeWords, which the
+// dump has in full. Any other node or word, and a name that could be mistaken for one of these words, makes the unit not
+// plain if something emitted depends on it. Packages compiler and tu have the lists for flags, attributes and text. The
+// text of attributes is hashed, because the dump lacks most of their arguments, and all attributes that only gcc knows.
 //
-// # How far a type goes
+// # Depth of a type
 //
 // Code that only copies a pointer doesn't depend on the pointee. So each use of a type has a depth: its name,
 // its value (size, layout, attributes), or also the value of the pointee. Only the node kinds in shallow stop

@@ -42,7 +42,7 @@ type entity struct {
 type declarations struct {
 	// decls are the distinct declarations in their order: the whole redeclaration chain is hashed.
 	decls      []declaration
-	inline     bool   // a declaration says so
+	inline     bool   // a declaration is inline
 	labelled   bool   // an asm label gives its symbol
 	library    bool   // clang knows it as a function of the C library
 	visibility string // of its attribute, or ""
@@ -53,7 +53,7 @@ type declarations struct {
 
 // definition is the content of a type.
 type definition struct {
-	early    bool    // there is a variable of this type from before it was complete
+	early    bool    // a variable has this type before it is complete
 	declared bool    // a tag that is declared at file scope, not only mentioned
 	content  *sealed // the definition
 	// typ is the target of a typedef; bare is set if the typedef is only another name for it.
@@ -64,7 +64,7 @@ type definition struct {
 	room    float64
 }
 
-// declaration has the hash of a type, and of all that is said with it.
+// declaration has the hash of a type, and that of the whole declaration.
 type declaration struct {
 	typ, all sealed
 }
@@ -137,8 +137,8 @@ func (s *stream) use(e *entity, d depth) {
 	s.h.num(uint64(i))
 }
 
-// doubts adds a reason why the stream isn't complete.
-func (s *stream) doubts(reason string) { s.doubt = cmp.Or(s.doubt, reason) }
+// addDoubt adds a reason why the stream isn't complete.
+func (s *stream) addDoubt(reason string) { s.doubt = cmp.Or(s.doubt, reason) }
 
 // sealed is a finished stream.
 type sealed struct {
@@ -296,8 +296,8 @@ func (t *typeText) depthOf(e *entity, d depth) depth {
 	return d
 }
 
-// reserved reports whether compilers may call a symbol on their own.
-func reserved(sym string) bool {
+// isCompilerCalled reports whether compilers may call a symbol on their own.
+func isCompilerCalled(sym string) bool {
 	if runtimeSymbols[sym] || hasPrefix(sym, "__atomic_", "__sync_", "__sanitizer_", "__asan_", "__ubsan_", "__tsan_", "__msan_",
 		"__gcov_", "__llvm_", "__cyg_profile_", "__xray_", "_Unwind_", "__cxa_", "__aeabi_") {
 		return true
@@ -322,14 +322,14 @@ func hasPrefix(s string, prefixes ...string) bool {
 // is always inlined.
 func builtinSymbol(name string) string {
 	s, ok := strings.CutPrefix(name, "__builtin_")
-	if !ok || inlined[s] || strings.HasSuffix(s, "_overflow") ||
+	if !ok || inlinedBuiltins[s] || strings.HasSuffix(s, "_overflow") ||
 		hasPrefix(s, "clz", "ctz", "popcount", "parity", "bswap", "bitreverse", "rotate", "stdc_", "isgreater", "isless", "elementwise", "reduce", "ia32_") {
 		return name
 	}
 	return s
 }
 
-var inlined = words.Set(`expect expect_with_probability constant_p object_size dynamic_object_size unreachable trap debugtrap assume assume_aligned prefetch
+var inlinedBuiltins = words.Set(`expect expect_with_probability constant_p object_size dynamic_object_size unreachable trap debugtrap assume assume_aligned prefetch
 	va_start c23_va_start va_end va_copy va_arg_pack va_arg_pack_len frame_address return_address extract_return_addr classify_type isunordered fpclassify
 	isinf_sign alloca alloca_with_align launder speculation_safe_value unpredictable addressof huge_val huge_valf huge_vall inf inff infl`)
 

@@ -28,14 +28,14 @@ type hasher struct {
 }
 
 func newHasher() *hasher {
-	h := &hasher{buf: make([]byte, 0, 2*full)} // there are very many; most hash little
+	h := &hasher{buf: make([]byte, 0, 2*flushSize)} // there are very many; most hash little
 	h.a.ResetWithSeed(seedA)
 	h.b.ResetWithSeed(seedB)
 	return h
 }
 
-// full is how many bytes of buf are enough to hash them.
-const full = 128
+// flushSize is the number of bytes in buf from which on they are hashed.
+const flushSize = 128
 
 func (h *hasher) flush() {
 	h.a.Write(h.buf)
@@ -45,7 +45,7 @@ func (h *hasher) flush() {
 
 // grow replaces buf by b, which is buf with a value behind it.
 func (h *hasher) grow(b []byte) {
-	if h.buf = b; len(b) >= full {
+	if h.buf = b; len(b) >= flushSize {
 		h.flush()
 	}
 }

@@ -38,9 +38,9 @@ func allFlags(u *tu.Unit) []string {
 	return flags
 }
 
-// kindsOfFile returns components for the kinds of files that the code can't be linked into, by the last of
+// fileKinds returns notes for the kinds of files that the code can't be linked into, by the last of
 // the flags for position independence.
-func kindsOfFile(u *tu.Unit) (l []*manifest.Component) {
+func fileKinds(u *tu.Unit) (l []*manifest.Component) {
 	var fixed, executable []string
 	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
 		pic := "default"
@@ -96,9 +96,9 @@ func (b *builder) reachable() map[*comp]bool {
 	return reached
 }
 
-// contents computes h0 of each component: its hash without the local components that it refers to. Functions
+// hashContents computes h0 of each component: its hash without the local components that it refers to. Functions
 // without a symbol that nothing uses are removed if they aren't plain, and not emitted.
-func (b *builder) contents(clang string) error {
+func (b *builder) hashContents(clang string) error {
 	unit := salt(b.unit, clang)
 	hash := func(c *comp) {
 		h := newHasher()
@@ -123,7 +123,7 @@ func (b *builder) contents(clang string) error {
 		}
 		b.doubt = ""
 		hash(c)
-		if b.doubt != "" && b.keeps(c.ent) && why == "" {
+		if b.doubt != "" && b.isEmittedUnused(c.ent) && why == "" {
 			why = b.doubt + ", for " + c.name
 		}
 		return b.doubt != ""
@@ -134,15 +134,15 @@ func (b *builder) contents(clang string) error {
 	return nil
 }
 
-// keeps reports whether a compiler emits a local definition that nothing uses, so that its references are
+// isEmittedUnused reports whether a compiler emits a local definition that nothing uses, so that its references are
 // linked: gcc does without optimisation, except for inline functions.
-func (b *builder) keeps(e *entity) bool {
+func (b *builder) isEmittedUnused(e *entity) bool {
 	return e.local && !b.unit.Clang && !e.inline
 }
 
-// inlinesItself returns a function of a cycle of functions that are always inlined, or nil: which one of
-// them is emitted depends on the first reference. See code-order/inline-recursion-by-unreached.
-func (b *builder) inlinesItself() *entity {
+// recursiveInline returns a function of a cycle of functions that are always inlined, or nil. The compiler emits one of
+// them, depending on the first reference. See code-order/inline-recursion-by-unreached.
+func (b *builder) recursiveInline() *entity {
 	const open, done = 1, 2
 	state := map[*entity]int{}
 	var visit func(e *entity) *entity
@@ -172,9 +172,9 @@ func (b *builder) inlinesItself() *entity {
 	return nil
 }
 
-// sameSymbol returns an error if several names of one symbol are used: compilers emit it by the first use.
+// checkSymbolNames returns an error if several names of one symbol are used: compilers emit it by the first use.
 // See code-said/symbol-two-names-order.
-func (b *builder) sameSymbol() error {
+func (b *builder) checkSymbolNames() error {
 	bySymbol := map[string]*entity{}
 	for _, name := range slices.Sorted(maps.Keys(b.ordinary)) {
 		e := b.ordinary[name]
@@ -200,13 +200,13 @@ func (b *builder) check() error {
 			return notPlain("inline function " + name + " with external linkage")
 		}
 	}
-	if err := b.weighs(); err != nil {
+	if err := b.checkWeights(); err != nil {
 		return err
 	}
-	if err := b.sameSymbol(); err != nil {
+	if err := b.checkSymbolNames(); err != nil {
 		return err
 	}
-	if e := b.inlinesItself(); e != nil {
+	if e := b.recursiveInline(); e != nil {
 		return notPlain("function " + e.name + " is always inlined in one that is always inlined in it")
 	}
 	for _, c := range b.comps {
@@ -214,7 +214,7 @@ func (b *builder) check() error {
 		switch {
 		case e.labelled:
 			return notPlain("asm label of the defined " + e.name)
-		case e.local && (e.library || reserved(e.name)):
+		case e.local && (e.library || isCompilerCalled(e.name)):
 			return notPlain("static " + e.name + " has the name of a library's")
 		}
 		for _, name := range []string{e.name, e.sym} {
@@ -235,7 +235,7 @@ func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
 		return nil, err
 	}
 	u, unit := b.unit, &manifest.Unit{References: b.references()}
-	if err := b.contents(clang); err != nil {
+	if err := b.hashContents(clang); err != nil {
 		return nil, err
 	}
 	b.identifyLocals()
@@ -274,7 +274,7 @@ func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
 		m.Components = append(m.Components, mc)
 	}
 	manifest.NumberNames(m.Components)
-	m.Components = append(m.Components, kindsOfFile(u)...)
+	m.Components = append(m.Components, fileKinds(u)...)
 	return m, nil
 }
 
@@ -349,7 +349,7 @@ func (e *entity) root() string {
 		return ""
 	case e.library:
 		return "library function"
-	case reserved(e.sym):
+	case isCompilerCalled(e.sym):
 		return "called by compilers"
 	}
 	return ""

@@ -11,14 +11,14 @@ import (
 type depth uint8
 
 const (
-	// name: only which type it is. A pointer that is copied, compared or
-	// passed on doesn't depend on the layout of what it points to.
+	// name: the identity of the type. A pointer that is copied, compared or
+	// passed on doesn't depend on the layout of the pointee.
 	name depth = iota
-	// value: size, layout and attributes, of the type itself and what it
-	// contains, but not of what it points to.
+	// value: size, layout and attributes of the type and its members, but
+	// not of pointees.
 	value
-	// pointee: value, and the value of what a pointer of that type points to
-	// (arithmetic, dereferences, casts).
+	// pointee: value, and the value of the pointee (arithmetic, dereferences,
+	// casts).
 	pointee
 )
 
@@ -30,7 +30,7 @@ type typeText struct {
 	// pointer is true if the type has a pointer or function in it, so that its
 	// names aren't part of its own layout.
 	pointer bool
-	// doubt says what the string hides: a variable bound, typeof.
+	// doubt is the part of the type that the string hides: a variable bound, typeof.
 	doubt string
 }
 
@@ -63,10 +63,10 @@ func (b *builder) parseType(s string) *typeText {
 	return t
 }
 
-// inBrackets are the words that a constant array bound may have besides numbers.
-var inBrackets = words.Set(`* static const restrict volatile`)
+// bracketWords are the words that a constant array bound may have besides numbers.
+var bracketWords = words.Set(`* static const restrict volatile`)
 
-var typeofs = words.Set(`typeof __typeof__ __typeof typeof_unqual __typeof_unqual__`)
+var typeofWords = words.Set(`typeof __typeof__ __typeof typeof_unqual __typeof_unqual__`)
 
 func parseTypeText(s string) *typeText {
 	t := &typeText{}
@@ -95,7 +95,7 @@ func parseTypeText(s string) *typeText {
 			tag = true
 			lit.WriteString(w + " ")
 			continue
-		case typeofs[w]:
+		case typeofWords[w]:
 			t.doubt = "typeof"
 			lit.WriteString(w + " ")
 		case w == "(" && (at(i+1) == "unnamed" || at(i+1) == "anonymous"):
@@ -120,7 +120,7 @@ func parseTypeText(s string) *typeText {
 			lit.WriteString("\x00")
 		case w == "[":
 			j := i + 1
-			for j < len(toks) && (kinds[j] == token.Number || inBrackets[toks[j]]) {
+			for j < len(toks) && (kinds[j] == token.Number || bracketWords[toks[j]]) {
 				j++
 			}
 			if at(j) != "]" {

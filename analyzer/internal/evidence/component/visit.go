@@ -15,9 +15,9 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
 )
 
-// complete are the kinds of nodes whose JSON, children included, says everything that can influence code.
+// completeKinds are the kinds of nodes whose JSON, with that of the children, has everything that can influence code.
 // No other kind is plain.
-var complete = words.Set(`
+var completeKinds = words.Set(`
 	CompoundStmt DeclStmt NullStmt IfStmt WhileStmt DoStmt ForStmt SwitchStmt CaseStmt DefaultStmt BreakStmt
 	ContinueStmt ReturnStmt GotoStmt LabelStmt AttributedStmt
 	DeclRefExpr IntegerLiteral FloatingLiteral CharacterLiteral StringLiteral ParenExpr
@@ -37,9 +37,9 @@ var completeAttrs = words.Set(`NoThrowAttr LeafAttr PureAttr ConstAttr RestrictA
 // silentAttrs are attributes that only warn or suppress warnings.
 var silentAttrs = words.Set(`UnusedAttr DeprecatedAttr WarnUnusedResultAttr FallThroughAttr`)
 
-// shallow are the kinds whose own type, if it is a pointer, is used at depth value: the pointer is only
+// shallowKinds are the kinds whose own type, if it is a pointer, is used at depth value: the pointer is only
 // copied, tested or passed on.
-var shallow = words.Set(`
+var shallowKinds = words.Set(`
 	CompoundStmt DeclStmt NullStmt IfStmt WhileStmt DoStmt ForStmt SwitchStmt CaseStmt DefaultStmt BreakStmt
 	ContinueStmt ReturnStmt GotoStmt LabelStmt DeclRefExpr ParenExpr CallExpr MemberExpr InitListExpr ImplicitValueInitExpr
 	CompoundLiteralExpr ConditionalOperator StmtExpr VarDecl ParmVarDecl FieldDecl ConstantExpr StringLiteral PredefinedExpr
@@ -63,7 +63,7 @@ func isShallow(n *clangast.Node) bool {
 		op := n.Attr("opcode")
 		return op == "!" || op == "&" || op == "*"
 	}
-	return shallow[n.Kind]
+	return shallowKinds[n.Kind]
 }
 
 // bookkeeping are attributes of nodes that never influence code.
@@ -94,7 +94,7 @@ func (b *builder) Enter(n *clangast.Node) error {
 		return declare(b, n)
 	}
 	switch {
-	case codeless[n.Kind]:
+	case codelessKinds[n.Kind]:
 		b.skipNode()
 	case strings.HasSuffix(n.Kind, "Attr"):
 		return b.attr(n)
@@ -122,8 +122,8 @@ var declarationKinds = map[string]func(b *builder, n *clangast.Node) error{
 	"EnumDecl": (*builder).enumDecl, "EnumConstantDecl": (*builder).enumConstant, "TypedefDecl": (*builder).typedefDecl,
 }
 
-// codeless are the kinds of nodes without code.
-var codeless = words.Set(`StaticAssertDecl EmptyDecl FullComment IndirectFieldDecl`)
+// codelessKinds are the kinds of nodes without code.
+var codelessKinds = words.Set(`StaticAssertDecl EmptyDecl FullComment IndirectFieldDecl`)
 
 // atEnd has leave called at the end of the current node, in the scope of now.
 func (b *builder) atEnd(leave func(n *clangast.Node) error) {
@@ -176,17 +176,17 @@ func (b *builder) node(n *clangast.Node) error {
 		}
 	case "CompoundLiteralExpr":
 		b.openScope()
-		b.weigh("compound literal", n)
+		b.addWeight("compound literal", n)
 	case "DeclStmt":
 		b.openScope()
 	case "InitListExpr":
 		// The type of a variable doesn't have the size of a flexible array.
 		if in := b.stack[len(b.stack)-2].kind; in != "InitListExpr" || strings.HasSuffix(n.Type(), "]") {
-			b.weigh("initial value", n)
+			b.addWeight("initial value", n)
 		}
 	}
-	if !complete[n.Kind] && n.Kind != "" {
-		s.doubts(n.Kind)
+	if !completeKinds[n.Kind] && n.Kind != "" {
+		s.addDoubt(n.Kind)
 	}
 	f := b.openNode(s, n.Kind)
 	if n.Kind == "OffsetOfExpr" {
@@ -237,7 +237,7 @@ func (b *builder) offsetOf(s *stream, n *clangast.Node) {
 		member = append(member, w)
 	}
 	if !ok || w != ")" || member == nil {
-		s.doubts("offsetof of more than a type and a member")
+		s.addDoubt("offsetof of more than a type and a member")
 		return
 	}
 	b.writeType(s, strings.Join(typ, " "), value)
@@ -323,10 +323,10 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 			s.use(e, name)
 			return
 		}
-		s.doubts("reference to an undeclared " + r.Kind)
+		s.addDoubt("reference to an undeclared " + r.Kind)
 	case !ok:
 		s.h.str(r.Kind + " " + r.Name)
-		s.doubts("reference to an undeclared " + r.Kind)
+		s.addDoubt("reference to an undeclared " + r.Kind)
 	case t.enum != "":
 		s.h.str("enumerator " + t.enum)
 		if t.ent != nil {
@@ -470,7 +470,7 @@ func scalar(typ string) float64 {
 // elements returns the number of elements of an array type, in all dimensions.
 func elements(typ string) float64 {
 	n := 1.0
-	for _, m := range bits.FindAllStringSubmatch(typ, -1) {
+	for _, m := range bitIntWidth.FindAllStringSubmatch(typ, -1) {
 		width, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
 			return math.Inf(1)
@@ -487,32 +487,32 @@ func elements(typ string) float64 {
 	return n
 }
 
-// huge is the greatest size of the data of a unit: code reaches over that of a hundred units. See
+// maxUnitData bounds the bytes of data of a unit: 32-bit distances span a hundred such units. See
 // link-unreached/huge-struct.
-const huge = 1 << 23
+const maxUnitData = 1 << 23
 
-// weight is a type of data that code has to reach over.
+// weight is the type of a variable, literal or initial value, whose size counts for maxUnitData.
 type weight struct {
 	what string
 	typ  *typeUse
 }
 
-func (b *builder) weigh(what string, n *clangast.Node) {
+func (b *builder) addWeight(what string, n *clangast.Node) {
 	b.weights = append(b.weights, weight{what, b.resolveType(newStream(), n.Type())})
 }
 
-// weighs returns an error if the unit has too much data. All types are complete at its end.
-func (b *builder) weighs() error {
+// checkWeights returns an error if the unit has too much data. It is called at the end, when all types are complete.
+func (b *builder) checkWeights() error {
 	align, sum := float64(max(b.x.Aligned, 16)), 0.0
 	for _, w := range b.weights {
-		if sum += w.typ.size(align); sum > huge {
+		if sum += w.typ.size(align); sum > maxUnitData {
 			return notPlain(w.what + ", of many megabytes with others: code may not reach over them")
 		}
 	}
 	return nil
 }
 
-var bits = lazyregexp.New(`_BitInt\s*\(\s*(\d+)\s*\)`)
+var bitIntWidth = lazyregexp.New(`_BitInt\s*\(\s*(\d+)\s*\)`)
 
 var arrayBound = lazyregexp.New(`\[\s*(\d+)\s*\]`)
 
@@ -534,7 +534,7 @@ func (b *builder) varDecl(n *clangast.Node) error {
 	if err != nil {
 		return err
 	}
-	b.weigh("variable "+n.Name, n)
+	b.addWeight("variable "+n.Name, n)
 	switch atFile := len(b.stack) == 2; {
 	case atFile:
 	case storage == "extern":
@@ -552,18 +552,18 @@ func (b *builder) varDecl(n *clangast.Node) error {
 	e.local = e.local || storage == "static"
 	b.ids[n.ID] = target{ent: e}
 	ds := newStream()
-	early(b.writeType(ds, n.Type(), value))
+	markEarly(b.writeType(ds, n.Type(), value))
 	attrs(ds, n, "storageClass", "init")
 	typ := ds.seal()
 	if n.Mangled != "" && n.Mangled != n.Name {
-		ds.doubts("asm label of a variable")
+		ds.addDoubt("asm label of a variable")
 	}
 	cs := newStream()
 	b.writeType(cs, n.Type(), value)
 	init := n.Attr("init") != ""
 	b.atEnd(func(n *clangast.Node) error {
 		b.writeAttributes(ds, n, -1, -1)
-		if e.declare(typ, ds) || e.used && init && b.resolveType(newStream(), n.Type()).constant() {
+		if e.declare(typ, ds) || e.used && init && b.resolveType(newStream(), n.Type()).mayBeConst() {
 			b.late = e.name
 		}
 		if !init && storage == "extern" {
@@ -582,25 +582,25 @@ func (b *builder) varDecl(n *clangast.Node) error {
 	return nil
 }
 
-// early marks structures that variables have as type before they are complete.
-func early(t *typeUse) {
+// markEarly marks incomplete structures that are the type of a variable.
+func markEarly(t *typeUse) {
 	for _, e := range t.ents {
 		switch {
 		case t.text.pointer:
 		case e.kind == entTypedef && e.typ != nil:
-			early(e.typ)
+			markEarly(e.typ)
 		case e.kind != entTypedef && e.content == nil:
 			e.early = true
 		}
 	}
 }
 
-// constant reports whether a type may be const itself, not only what it points to.
-func (t *typeUse) constant() bool {
+// mayBeConst reports whether a type itself may be const, not only its pointee.
+func (t *typeUse) mayBeConst() bool {
 	if i := strings.LastIndexByte(t.text.literal, '*'); i >= 0 && !strings.Contains(t.text.literal, "(") {
 		return strings.Contains(t.text.literal[i:], "const")
 	}
-	return strings.Contains(t.text.literal, "const") || slices.ContainsFunc(t.ents, func(e *entity) bool { return e.kind == entTypedef && e.typ != nil && e.typ.constant() })
+	return strings.Contains(t.text.literal, "const") || slices.ContainsFunc(t.ents, func(e *entity) bool { return e.kind == entTypedef && e.typ != nil && e.typ.mayBeConst() })
 }
 
 // localVar handles a variable of a function. A static one is a component.
@@ -684,7 +684,7 @@ const unnamedTypedef = "typedef "
 func (b *builder) tag(n *clangast.Node) (e *entity, err error) {
 	switch {
 	case n.Name == "":
-		e = b.anonEntity(b.position(max(n.Loc, 0)))
+		e = b.anonEntity(b.lineColumn(max(n.Loc, 0)))
 	case b.fn != nil:
 		e, err = b.localType(n, b.fn.tags, b.tags[n.Name])
 	default:
@@ -764,7 +764,7 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 		// The extreme values give size and sign.
 		s.h.str(st.lo.String())
 		s.h.str(st.hi.String())
-		s.doubts(st.doubt)
+		s.addDoubt(st.doubt)
 		b.writeAttributes(s, n, -1, -1)
 		c := s.seal()
 		e.content = &c
@@ -857,7 +857,7 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		}
 		b.writeAttributes(s, n, -1, -1)
 		if languageWords[e.name] {
-			s.doubts("type named " + e.name)
+			s.addDoubt("type named " + e.name)
 		}
 		float := strings.HasPrefix(e.name, "_Float")
 		if float {
@@ -918,7 +918,7 @@ func (b *builder) attr(n *clangast.Node) error {
 			case b.owner.visibility == v, b.owner.visibility == "" && v == "default":
 			case b.owner.decls != nil || b.owner.visibility != "":
 				// Compilers differ in the effect of a late one.
-				s.doubts("attribute visibility " + v + " that isn't on the first declaration")
+				s.addDoubt("attribute visibility " + v + " that isn't on the first declaration")
 			default:
 				b.owner.visibility = v
 			}
@@ -926,7 +926,7 @@ func (b *builder) attr(n *clangast.Node) error {
 	}
 	if s != nil {
 		if !completeAttrs[n.Kind] {
-			s.doubts(n.Kind)
+			s.addDoubt(n.Kind)
 		}
 		// A keyword such as _Noreturn, and clang's knowledge of a library's function, have no other text.
 		if !n.Has("inherited") {

@@ -62,8 +62,8 @@ const Format = 15
 
 // Uses of an undefined symbol by an object, in Reference.Uses.
 const (
-	// UseDirect: the code or data holds its address or the distance to it. If a library defines it, the
-	// executable has a copy of it, or a stub in its place.
+	// UseDirect: the code or data has its address or the distance to it, not by the GOT or PLT. If a library defines
+	// it, the executable has a copy relocation or a canonical PLT entry.
 	UseDirect = 1 << iota
 	// UseBound: it is bound when the file is loaded, unlike a mere call.
 	UseBound
@@ -71,45 +71,42 @@ const (
 	UseThreadLocal
 )
 
-// Names of local components that no reference reaches: all but the last three matter only if reached code
-// can see what they hold. In an archive a number follows.
+// Names of notes: local components to which nothing refers. In an archive a number follows. (Resolver is a root.)
 const (
-	// DebugLines: what only readers of debug information see.
+	// DebugLines notes debug information. Only its readers see it.
 	DebugLines = "(debug lines)"
-	// LocalNames: the same of an object without debug information: names of local functions in the symbol
-	// table.
+	// LocalNames notes the local functions in the symbol table of an object without debug information.
 	LocalNames = "(local names)"
-	// ThreadStorage: the size of thread-local storage, which the stacks of threads have less.
+	// ThreadStorage notes the size of thread-local storage, which is on the stacks of threads.
 	ThreadStorage = "(thread-local storage)"
-	// FixedPlace: code or data that only a position-dependent executable can have.
+	// FixedPlace notes code or data for position-dependent executables only.
 	FixedPlace = "(for a fixed place)"
-	// Executable: code that no shared library can have.
+	// Executable notes code for executables only.
 	Executable = "(for executables)"
-	// Large: so much data that code may not reach over that of many such units.
+	// Large notes a size of data. With many such units, 32-bit distances may overflow.
 	Large = "(large)"
 	// Resolver is the root of a resolver (STT_GNU_IFUNC), which the loader calls for any reference.
 	Resolver = "resolver of a function"
-	// Unusual: sections and symbols that may change what a linker makes of the rest of a file, or make it
-	// fail.
+	// Unusual notes sections and symbols because of which a linker may fail, or lay out other sections in another way.
 	Unusual = "(unusual)"
 )
 
 // Kinds of components that a program may order by their addresses, in Component.Place.
 const (
-	// PlaceTypes: a name of a type that libstdc++ compares by its address (it begins with '*').
+	// PlaceTypes is the name of a type that begins with '*': libstdc++ compares it by its address.
 	PlaceTypes = 1 + iota
-	// PlaceOtherTypes: another name of a type. libc++ compares all by their addresses.
+	// PlaceOtherTypes is any other name of a type. libc++ compares all names by their addresses.
 	PlaceOtherTypes
 	PlaceVariables
 	PlaceFunctions
 	PlaceKinds // the number of kinds, and 1
 )
 
-// Symbols that no linker knows: a component that refers to one asks something of the whole program.
+// Pseudo symbols: a component refers to one if it depends on the whole program.
 const (
-	// OwnProgram: it reads the file that it is in, or how that is loaded.
+	// OwnProgram: the component reads its own file, or the file's place in memory.
 	OwnProgram = "*program"
-	// OrderOfTypes and the like: it orders these by their addresses.
+	// OrderOfTypes and the like: the component orders these by their addresses.
 	OrderOfTypes     = "*types"
 	OrderOfLiterals  = "*literals"
 	OrderOfVariables = "*variables"
@@ -171,7 +168,7 @@ func Unmarshal(b []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// Unknown returns why the manifest doesn't decide the outcome of tests that link the unit, or "".
+// Unknown returns why tests that link the unit always run, or "".
 func (m *Manifest) Unknown() string {
 	for _, f := range m.Fallbacks {
 		if f.Rung == Rung_RUNG_UNSPECIFIED {

@@ -12,9 +12,9 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 )
 
-// class is how certain it is that the place that a relocation leads to is in the variable that the source
-// refers to. For arr[i-1] a compiler emits the address arr-4, and the assembler makes of it the section symbol
-// and an offset: a place in the variable in front of arr. See code-data/biased-array.
+// class is how certainly a relocation leads into the variable that the source refers to. For arr[i-1] a compiler
+// emits the address arr-4. The assembler turns it into the section symbol and an offset, which is in the variable
+// in front of arr. See code-data/biased-array.
 type class uint8
 
 const (
@@ -30,11 +30,11 @@ const (
 	useTable
 )
 
-// use is how an instruction uses the place that a relocation leads to.
+// use is how an instruction uses the target of a relocation.
 type use struct {
 	class  class
-	bias   int8 // from the field to the place that the addend counts from
-	branch bool // control goes there
+	bias   int8 // from the field to the origin of the addend
+	branch bool // it is a jump or call
 }
 
 // site is a reference that the assembler has resolved: a field of 1 or 4 bytes with the distance to
@@ -109,8 +109,8 @@ func (r *cutter) extents(k int) ([]extent, string) {
 	return all[:n], ""
 }
 
-// covering returns the index of the extent that contains a place, or -1.
-func covering(all []extent, at uint64) int {
+// extentAt returns the index of the extent that contains an offset, or -1.
+func extentAt(all []extent, at uint64) int {
 	i, ok := slices.BinarySearchFunc(all, at, func(e extent, at uint64) int { return cmp.Compare(e.start, at) })
 	if ok {
 		return i
@@ -140,7 +140,7 @@ func (r *cutter) decode(k int, all []extent, uses []use) (*code, string) {
 	at := uint64(0)
 	for i := range all {
 		e := &all[i]
-		if why := r.padding(s, at, e.start, all, i); why != "" {
+		if why := r.checkPadding(s, at, e.start, all, i); why != "" {
 			return nil, why
 		}
 		why := r.decodeFunction(s, e, c, uses, i+1 < len(all) && all[i+1].start == e.end)
@@ -149,7 +149,7 @@ func (r *cutter) decode(k int, all []extent, uses []use) (*code, string) {
 		}
 		at = e.end
 	}
-	if why := r.padding(s, at, s.size, all, len(all)); why != "" {
+	if why := r.checkPadding(s, at, s.size, all, len(all)); why != "" {
 		return nil, why
 	}
 	for i, w := range c.targets {
@@ -165,15 +165,15 @@ func (r *cutter) decode(k int, all []extent, uses []use) (*code, string) {
 		}
 	}
 	for _, x := range c.sites {
-		if covering(all, x.target) < 0 {
+		if extentAt(all, x.target) < 0 {
 			return nil, fmt.Sprintf("the code at %#x refers to bytes that no symbol covers", x.at)
 		}
 	}
 	return c, ""
 }
 
-// padding returns an error text unless the bytes between two functions are padding.
-func (r *cutter) padding(s *section, from, to uint64, all []extent, next int) string {
+// checkPadding returns an error text unless the bytes between two functions are padding.
+func (r *cutter) checkPadding(s *section, from, to uint64, all []extent, next int) string {
 	b := s.data[from:to]
 	if len(b) == 0 {
 		return ""

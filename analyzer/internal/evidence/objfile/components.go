@@ -28,7 +28,7 @@ type component struct {
 
 type span struct{ start, end uint64 }
 
-// base is the place that offsets in the component count from.
+// base is the start of the component, to which offsets in it are relative.
 func (c *component) base() uint64 { return c.spans[0].start }
 
 // link refers to a component of the object or, if component is -1, to a symbol.
@@ -37,8 +37,8 @@ type link struct {
 	symbol    string
 }
 
-// anything is the link of code whose target isn't known.
-var anything = link{-1, manifest.AnySymbol}
+// anyLink is the link of code whose target isn't known.
+var anyLink = link{-1, manifest.AnySymbol}
 
 // makeComponents makes components of pieces, and gives them their symbols.
 func (r *cutter) makeComponents() {
@@ -67,7 +67,7 @@ func (r *cutter) makeComponents() {
 		for _, i := range slices.Concat(r.sections[k].locals, r.sections[k].globals) {
 			at := 0
 			if r.cuts[k].cut {
-				at = r.find(k, int64(r.syms[i].value))
+				at = r.pieceAt(k, int64(r.syms[i].value))
 			}
 			if p := r.pieces[k][at]; p.kind == inComponent {
 				c := r.components[p.comp]
@@ -104,19 +104,19 @@ func (r *cutter) fallThrough(k, i int, e extent) {
 			}
 		case last && !x.withCall && r.roots[k] == "":
 			// The linker decides what follows. (A call at the end of a section doesn't return.)
-			r.components[l[len(l)-1].comp].next = outside
+			r.components[l[len(l)-1].comp].next = outsideSection
 		}
 	}
 }
 
-// outside is the next component of code that runs out of its section.
-const outside = -2
+// outsideSection is the next component of code that runs over the end of its section.
+const outsideSection = -2
 
 // callReturns reports whether the call with a field at a place may return.
 func (r *cutter) callReturns(k int, at uint64) bool {
 	c := &r.cuts[k]
 	target := func(k int, to uint64) bool {
-		e := covering(r.cuts[k].extents, to)
+		e := extentAt(r.cuts[k].extents, to)
 		if r.cuts[k].code == nil || e < 0 || r.cuts[k].extents[e].start != to {
 			return true
 		}

@@ -55,8 +55,7 @@ type cutting struct {
 	// adjoining has the tables that begin where another one of the same function ends. A
 	// reference to one may mean an array elsewhere. See code-data/biased-own-table.
 	adjoining map[uint64]bool
-	// Of data: all that references by place may mean is one component, the hub, whose first piece is
-	// hubPiece.
+	// Of data: the hub is one component of all pieces that references by offset may mean. Its first piece is hubPiece.
 	hub      bool
 	hubPiece int
 }
@@ -71,10 +70,9 @@ type ref struct {
 
 // cut cuts sections and makes components of the pieces.
 //
-// Code is cut where functions begin, if each byte is in one and all instructions could be decoded. Data is
-// cut where variables begin and, elsewhere, where references lead to. That is right only if a reference
-// leads into what it means, which optimised code doesn't promise (see class). Otherwise all that it may
-// mean is one component, the hub.
+// Code is cut where functions begin, if each byte is in a function and all instructions could be decoded. Data is
+// cut where variables begin and, elsewhere, where references lead to. In optimised code a reference may lead into
+// another variable than the one it means (see class). Then all candidates are one component, the hub.
 func (r *cutter) cut(assembly bool) {
 	compiled, gcc := false, false
 	if !assembly {
@@ -111,7 +109,7 @@ func (r *cutter) cut(assembly bool) {
 // producer returns whether a compiler made the object, and whether only gcc did. In handwritten assembly
 // any number may be a distance. See code-read/asm-with-ident.
 func (f *file) producer() (compiled, gcc bool) {
-	if !f.oneTranslation() {
+	if !f.isOneTranslation() {
 		return false, false
 	}
 	for i := range f.sections {
@@ -132,9 +130,9 @@ func (f *file) producer() (compiled, gcc bool) {
 	return compiled, gcc
 }
 
-// oneTranslation reports whether an assembler has written the object for one source, by its symbol and
+// isOneTranslation reports whether an assembler has written the object for one source, by its symbol and
 // string tables. A partial link (ld -r) has .comment of all its inputs.
-func (f *file) oneTranslation() bool {
+func (f *file) isOneTranslation() bool {
 	for i := range f.syms {
 		if (f.syms[i].typ() == elf.STT_FILE) != (i == 1) && i > 0 {
 			return false
@@ -194,16 +192,16 @@ func (r *cutter) examine(k int) {
 			}
 		}
 	}
-	whole := false // the section is one component by design
+	whole := false // the section stays one component, which is no fallback
 	if n := len(s.relocs); why == "" && n > 0 && s.relocs[n-1].offset >= s.size {
 		why = "a relocation is for bytes behind its end"
 	}
 	switch {
-	case r.roots[k] != "" || !cuttable[standardName(s.name)], s.flags&(elf.SHF_LINK_ORDER|elf.SHF_MERGE) != 0,
+	case r.roots[k] != "" || !cuttableSections[standardName(s.name)], s.flags&(elf.SHF_LINK_ORDER|elf.SHF_MERGE) != 0,
 		s.typ != elf.SHT_PROGBITS && s.typ != elf.SHT_NOBITS:
 		whole = true // its order can be seen
-	case !ownNames[s.name] && len(c.extents) > 1:
-		whole = true // somebody's: compilers put one function or variable into such a section
+	case !compilerSections[s.name] && len(c.extents) > 1:
+		whole = true // compilers put one function or variable into such a section
 	}
 	if why != "" && !whole && len(s.locals)+len(s.globals) > 1 {
 		r.keepWhole(k, why)
@@ -211,11 +209,11 @@ func (r *cutter) examine(k int) {
 	c.cut = why == "" && !whole
 }
 
-// cuttable are the standard names of sections into which a program gets by symbols only: it can't see their order.
-var cuttable = words.Set(".text .rodata .data.rel.ro .data.rel .data .bss .tdata .tbss .ltext .lrodata .ldata .lbss")
+// cuttableSections are standard names of sections whose order no program sees, because it refers to symbols only.
+var cuttableSections = words.Set(".text .rodata .data.rel.ro .data.rel .data .bss .tdata .tbss .ltext .lrodata .ldata .lbss")
 
-// ownNames are the names of sections in which compilers put several functions or variables.
-var ownNames = words.Set(`.text .text.startup .text.exit .text.unlikely .text.hot .rodata .data .bss .tdata .tbss .ltext .lrodata .ldata .lbss
+// compilerSections are the names of sections in which compilers put several functions or variables.
+var compilerSections = words.Set(`.text .text.startup .text.exit .text.unlikely .text.hot .rodata .data .bss .tdata .tbss .ltext .lrodata .ldata .lbss
 	.data.rel .data.rel.local .data.rel.ro .data.rel.ro.local`)
 
 // keepWhole makes section k one component, for a reason.
@@ -239,7 +237,7 @@ func (r *cutter) collectReferences() {
 			}
 			if sym.typ() != elf.STT_SECTION {
 				to := &r.cuts[sym.sec]
-				if to.cut && covering(to.extents, sym.value) < 0 {
+				if to.cut && extentAt(to.extents, sym.value) < 0 {
 					r.keepWhole(sym.sec, sym.name+" has no size")
 				}
 				if !to.cut {
@@ -271,7 +269,7 @@ func (r *cutter) collectReferences() {
 func (r *cutter) cutCode(k int) {
 	c := &r.cuts[k]
 	for _, x := range c.refs {
-		if x.use.class != useTable && (x.at < 0 || covering(c.extents, uint64(x.at)) < 0) {
+		if x.use.class != useTable && (x.at < 0 || extentAt(c.extents, uint64(x.at)) < 0) {
 			r.keepWhole(k, fmt.Sprintf("%s+%#x refers to bytes that no symbol covers", r.sections[x.from].name, x.site))
 			return
 		}
@@ -281,8 +279,7 @@ func (r *cutter) cutCode(k int) {
 	}
 }
 
-// cutData cuts section k where its variables begin. named is set if references to global variables never
-// go by place.
+// cutData cuts section k where its variables begin. named is set if all references to global variables are by symbol.
 func (r *cutter) cutData(k int, named bool) {
 	s, c := &r.sections[k], &r.cuts[k]
 	tables := map[uint64]bool{}
@@ -304,7 +301,7 @@ func (r *cutter) cutData(k int, named bool) {
 	if c.hub {
 		for _, x := range refs {
 			if e := -1; x.at >= 0 {
-				if e = covering(c.extents, uint64(x.at)); e >= 0 && !c.extents[e].local {
+				if e = extentAt(c.extents, uint64(x.at)); e >= 0 && !c.extents[e].local {
 					named = false // it goes by a local alias
 				}
 			}
@@ -355,7 +352,7 @@ func (r *cutter) cutData(k int, named bool) {
 	}
 	r.pieces[k] = out
 	for _, x := range refs {
-		if !c.hub && r.find(k, x.at) < 0 && (x.use.class == useDirect || r.endingAt(k, x.at) < 0) {
+		if !c.hub && r.pieceAt(k, x.at) < 0 && (x.use.class == useDirect || r.endingAt(k, x.at) < 0) {
 			r.pieces[k] = nil
 			r.keepWhole(k, fmt.Sprintf("%s+%#x refers to bytes that no symbol covers", r.sections[x.from].name, x.site))
 			return
@@ -438,8 +435,8 @@ func (r *cutter) cutHandlers() {
 	}
 }
 
-// find returns the index of the piece of section k that contains a place, or -1.
-func (r *cutter) find(k int, at int64) int {
+// pieceAt returns the index of the piece of section k that contains an offset, or -1.
+func (r *cutter) pieceAt(k int, at int64) int {
 	l := r.pieces[k]
 	if at < 0 {
 		return -1
@@ -459,7 +456,7 @@ func (r *cutter) functionAt(k int, at uint64) (id function, ok bool) {
 	if r.cuts[k].code == nil {
 		return id, false
 	}
-	e := covering(r.cuts[k].extents, at)
+	e := extentAt(r.cuts[k].extents, at)
 	return function{k, e}, e >= 0
 }
 

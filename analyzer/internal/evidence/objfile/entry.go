@@ -80,7 +80,7 @@ func (r *cutter) enteredInside() map[int]bool {
 		if k <= 0 || k >= len(r.cuts) || !r.sections[k].executable() || !r.cuts[k].cut {
 			return
 		}
-		n := r.find(k, to)
+		n := r.pieceAt(k, to)
 		if n < 0 || int64(r.pieces[k][n].start) == to {
 			return
 		}

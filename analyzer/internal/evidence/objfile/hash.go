@@ -44,9 +44,9 @@ func (r *hasher) hash(c *component) {
 	case c.next >= 0:
 		h.String("runs into")
 		h.Int(r.addLink(c, link{component: c.next}))
-	case c.next == outside:
+	case c.next == outsideSection:
 		h.String("runs out")
-		r.addLink(c, anything)
+		r.addLink(c, anyLink)
 		r.addFallback(c.name, "control runs out of its section at the end of the function")
 	default:
 		h.String("")
@@ -112,8 +112,8 @@ func (r *hasher) hashExtents(h *frame.Buffer, c *component) {
 	}
 }
 
-// hashAlignment appends the alignment of a component: of a function in a section with others, the one that
-// its place shows. (Methods of C++ are aligned to 2 bytes in any case.) See code-attr/aligned-variable.
+// hashAlignment appends the alignment of a component. For a function in a section with others, it is that of its
+// offset. (Methods of C++ are aligned to 2 bytes in any case.) See code-attr/aligned-variable.
 func (r *hasher) hashAlignment(h *frame.Buffer, c *component) {
 	s := &r.sections[c.sec]
 	isMethod := func(i int) bool { return strings.HasPrefix(r.syms[i].name, "_Z") }
@@ -202,7 +202,7 @@ func (r *hasher) hashContent(h *frame.Buffer, c *component, p span) {
 		}
 		h.Int(len(sites))
 		for _, x := range sites {
-			to := r.pieces[c.sec][r.find(c.sec, int64(x.target))].comp
+			to := r.pieces[c.sec][r.pieceAt(c.sec, int64(x.target))].comp
 			h.Uint(x.at - p.start)
 			h.Int(r.addLink(c, link{component: to}))
 			h.Uint(x.target - r.components[to].base())
@@ -248,17 +248,17 @@ func (r *hasher) hashRelocs(h *frame.Buffer, c *component, k int, relocs []reloc
 		sym := &r.syms[rel.sym]
 		compiled := i > 0 && (relocs[i-1].typ == elf.R_X86_64_TLSGD || relocs[i-1].typ == elf.R_X86_64_TLSLD)
 		if sym.name == "__tls_get_addr" && !compiled {
-			r.addLink(c, anything) // a call with any module and offset; see link-files/tls-by-number
+			r.addLink(c, anyLink) // a call with any module and offset; see link-files/tls-by-number
 		}
 		if r.entersMiddle(c.sec, rel, u) && !sym.local() {
-			r.addLink(c, anything)
+			r.addLink(c, anyLink)
 			r.addFallback(c.name, "it goes on in the middle of "+symname.Printable(sym.name))
 		}
 	}
 }
 
-// entersMiddle reports whether control goes to a place inside a function: handwritten assembly does that.
-// Where nothing was decoded, only calls and jumps by name are known. See trace-sound/jump-assembly.
+// entersMiddle reports whether a jump leads into the middle of a function, as in handwritten assembly.
+// In code that wasn't decoded, only calls and jumps by name are known. See trace-sound/jump-assembly.
 func (r *cutter) entersMiddle(k int, rel *reloc, u use) bool {
 	branch, inside := u.branch, rel.addend+int64(u.bias) != 0
 	if r.sections[k].executable() && r.cuts[k].code == nil {
@@ -297,7 +297,7 @@ func (r *hasher) hashTarget(h *frame.Buffer, c *component, rel *reloc, u use) {
 	case r.kinds[sym.sec] == kindLiterals:
 		r.hashLiteral(h, sym, rel, u)
 	case r.kinds[sym.sec] == kindHandlers:
-		p := r.pieces[sym.sec][r.find(sym.sec, int64(target))]
+		p := r.pieces[sym.sec][r.pieceAt(sym.sec, int64(target))]
 		b := bytes.TrimRight(r.sections[sym.sec].data[p.start:p.end], "\x00") // padding
 		h.String("handlers")
 		h.Bytes(b)
@@ -351,7 +351,7 @@ func (r *hasher) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 	switch {
 	case sym.typ() != elf.STT_SECTION:
 		h.String("symbol")
-		in(l[r.find(k, int64(sym.value))], int64(sym.value))
+		in(l[r.pieceAt(k, int64(sym.value))], int64(sym.value))
 		h.Uint(uint64(rel.addend))
 		r.hashBeyond(h, c, rel, u)
 	case u.class == useTable:
@@ -371,7 +371,7 @@ func (r *hasher) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 			in(p, at)
 		}
 	default:
-		i := r.find(k, at)
+		i := r.pieceAt(k, at)
 		switch {
 		case i >= 0 && l[i].kind == jumpTable:
 			h.String("table")
@@ -399,14 +399,14 @@ func (r *hasher) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 	}
 }
 
-// hashBeyond appends the component that a relocation against a symbol leads to if that isn't the symbol's:
-// handwritten assembly does that. See code-asm/beyond-end and code-asm/before-begin.
+// hashBeyond appends the target of a relocation if it is in another component than the relocation's symbol, as in
+// handwritten assembly. See code-asm/beyond-end and code-asm/before-begin.
 func (r *hasher) hashBeyond(h *frame.Buffer, c *component, rel *reloc, u use) {
 	sym := &r.syms[rel.sym]
 	if sym.sec <= 0 || !r.cuts[sym.sec].cut {
 		return
 	}
-	e := covering(r.cuts[sym.sec].extents, sym.value)
+	e := extentAt(r.cuts[sym.sec].extents, sym.value)
 	if e < 0 {
 		return
 	}
@@ -423,7 +423,7 @@ func (r *hasher) hashBeyond(h *frame.Buffer, c *component, rel *reloc, u use) {
 		if at >= int64(x.start) && at < int64(x.end) {
 			continue
 		}
-		if i := r.find(sym.sec, at); i >= 0 && r.pieces[sym.sec][i].kind == inComponent {
+		if i := r.pieceAt(sym.sec, at); i >= 0 && r.pieces[sym.sec][i].kind == inComponent {
 			p := r.pieces[sym.sec][i].comp
 			h.String("beyond")
 			h.Int(r.addLink(c, link{component: p}))
@@ -432,14 +432,12 @@ func (r *hasher) hashBeyond(h *frame.Buffer, c *component, rel *reloc, u use) {
 	}
 }
 
-// maxInFront is the greatest distance from a reference to the variable behind it that it may mean: an element
-// or a row of an array that counts from 1 (see code-front/front-2d), or a member for container_of (see
-// code-front/list-head-data).
+// maxInFront bounds the distance from the target of a reference to the variable behind it that it may mean. Code refers to
+// the front of an array that counts from 1 (see code-front/front-2d), and by container_of (see code-front/list-head-data).
 const maxInFront = 4 << 10
 
-// neighbours returns the pieces of other variables than that in piece i of section k, if there is one, that
-// a place may mean: it may be the end of the one in front, or in front of others. See
-// code-torn/array-end-before-suffix.
+// neighbours returns the pieces besides piece i of section k whose variables a reference to an offset may mean: the
+// variable that ends there, and those behind it. See code-torn/array-end-before-suffix.
 func (r *cutter) neighbours(k, i int, at int64, u use) []int {
 	l := r.pieces[k]
 	if r.sections[k].executable() || u.class == useDirect || i >= 0 && r.cuts[k].hub {
@@ -458,7 +456,7 @@ func (r *cutter) neighbours(k, i int, at int64, u use) []int {
 	return out
 }
 
-// endingAt returns the index of the variable that ends at a place, or -1.
+// endingAt returns the index of the variable that ends at an offset, or -1.
 func (r *cutter) endingAt(k int, at int64) int {
 	l := r.pieces[k]
 	if at <= 0 {
@@ -481,7 +479,7 @@ func (r *hasher) hashLiteral(h *frame.Buffer, sym *symbol, rel *reloc, u use) {
 		exact = u.bias == 0 && (u.class == useExact || u.class == useFolded || u.class == useDirect)
 		at, addend = sym.value+addend, 0
 	}
-	if begin, end, ok := entry(s.data, at, s.entsize, s.flags&elf.SHF_STRINGS != 0); ok && exact {
+	if begin, end, ok := literalAt(s.data, at, s.entsize, s.flags&elf.SHF_STRINGS != 0); ok && exact {
 		h.String("literal")
 		h.Bytes(s.data[begin:end])
 		h.Uint(at - begin)
@@ -496,8 +494,8 @@ func (r *hasher) hashLiteral(h *frame.Buffer, sym *symbol, rel *reloc, u use) {
 	h.Uint(s.align)
 }
 
-// entry returns the entry of a section of mergeable constants that contains a place.
-func entry(data []byte, at, size uint64, isString bool) (begin, end uint64, ok bool) {
+// literalAt returns the literal in a section of mergeable constants that contains an offset.
+func literalAt(data []byte, at, size uint64, isString bool) (begin, end uint64, ok bool) {
 	n := uint64(len(data))
 	if at >= n || size == 0 || size > n {
 		return 0, 0, false

@@ -63,7 +63,7 @@ func linkedFile(b []byte, opt Options) (m *manifest.Manifest, err error) {
 		whole := frame.Buffer(b).Sum128()
 		m.Units[0].Content = whole
 		m.Components = append(m.Components, &manifest.Component{Name: manifest.DebugLines, Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: whole})
-		if readsOwn(b) {
+		if namesOwnFile(b) {
 			m.Symbols = append(m.Symbols, manifest.OwnProgram)
 		}
 	case !opt.InterfaceOnly:

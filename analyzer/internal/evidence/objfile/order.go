@@ -43,7 +43,7 @@ func (r *hasher) linkToProgram(c *component) {
 		r.addLink(c, link{-1, manifest.OrderOfVariables})
 		r.addLink(c, link{-1, manifest.OrderOfTypes})
 	}
-	if readsOwn(r.message) && !r.isSymbolizer() || slices.ContainsFunc(c.links, func(l link) bool { return symbolize.MatchString(l.symbol) }) && !ofAbseil {
+	if namesOwnFile(r.message) && !r.isSymbolizer() || slices.ContainsFunc(c.links, func(l link) bool { return symbolize.MatchString(l.symbol) }) && !ofAbseil {
 		r.addLink(c, link{-1, manifest.OwnProgram})
 	}
 }
@@ -115,17 +115,16 @@ func ordersBy(name string) (what []string) {
 // ownFiles matches files of a process. Code may hold the first eight bytes as a number.
 var ownFiles = lazyregexp.New(`/proc/(?:(?:thread-)?se(?:lf(?:/([a-z_]*)([^\x00]*))?)?|%[a-z]+/([a-z_]*))`)
 
-// describing are files of a process that don't show how its program is made, or only its size among much
-// else. telling are those that do. See link-addresses/same-status and own-map.
+// harmlessFiles are files of a process that don't show its program, except for its size. RevealingFiles show its program
+// or its memory. See link-addresses/same-status and own-map.
 var (
-	describing = words.Set("attr auxv cgroup cmdline comm coredump_filter cwd environ fd fdinfo io limits loginuid mountinfo mounts mountstats " +
+	harmlessFiles = words.Set("attr auxv cgroup cmdline comm coredump_filter cwd environ fd fdinfo io limits loginuid mountinfo mounts mountstats " +
 		"net ns oom_adj oom_score oom_score_adj personality root sched schedstat sessionid setgroups stat status task uid_map gid_map wchan")
-	telling = words.Set("exe map_files maps mem numa_maps pagemap smaps smaps_rollup statm")
+	revealingFiles = words.Set("exe map_files maps mem numa_maps pagemap smaps smaps_rollup statm")
 )
 
-// readsOwn reports whether the content of a component names a file that shows how the program is made. See
-// link-addresses/own-file.
-func readsOwn(content []byte) bool {
+// namesOwnFile reports whether the content of a component names a file that shows its program. See link-addresses/own-file.
+func namesOwnFile(content []byte) bool {
 	if !bytes.Contains(content, []byte("/proc/")) {
 		return false
 	}
@@ -134,6 +133,6 @@ func readsOwn(content []byte) bool {
 		if word == "task" {
 			word = cmp.Or(rest[strings.LastIndex(rest, "/")+1:], word)
 		}
-		return telling[ofNumber] || ofNumber == "" && !describing[word]
+		return revealingFiles[ofNumber] || ofNumber == "" && !harmlessFiles[word]
 	})
 }

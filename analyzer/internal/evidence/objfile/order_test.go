@@ -58,7 +58,7 @@ func TestReadsOwn(t *testing.T) {
 		"/proc/cpuinfo":                       false, "/proc/self/status\x00": false, "/proc/self/cmdline\x00/exe": false, "/proc/self/fd/%d\x00": false, "/proc/self/task\x00": false,
 		"/proc/self/task/%d/comm\x00": false, "/proc/%d/stat": false, "/proc/": false, "": false,
 	} {
-		if got := readsOwn([]byte(content)); got != want {
+		if got := namesOwnFile([]byte(content)); got != want {
 			t.Errorf("%q: %t", content, got)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 )
 
-// unusual returns why an object isn't one as gcc and clang make them for x86-64, or "". It is ordinary if
+// unusualReason returns why an object isn't ordinary, as gcc and clang make them for x86-64, or "". It is ordinary if
 // each section and each global symbol is.
-func (f *file) unusual() string {
+func (f *file) unusualReason() string {
 	for k := range f.sections {
 		if why := f.ordinarySection(k); why != "" {
 			return fmt.Sprintf("section %s: %s", f.sections[k].name, why)
@@ -75,7 +75,7 @@ func (f *file) ordinarySection(k int) string {
 			return fmt.Sprintf("it has a relocation of type %v", rel.typ)
 		case far && (rel.typ == elf.R_X86_64_PC32 || rel.typ == elf.R_X86_64_PLT32):
 			return "it has a relocation that may not fit"
-		case !isThreadLocal(s, rel):
+		case !isOrdinaryTLS(s, rel):
 			return "it finds thread-local variables in another way than the psABI says"
 		}
 		if why := f.ordinaryTarget(k, &f.syms[rel.sym]); why != "" {
@@ -85,9 +85,9 @@ func (f *file) ordinarySection(k int) string {
 	return ""
 }
 
-// ofModule matches the signatures of COMDAT groups that only one object has: clang's address sanitizer makes
+// moduleGroup matches the signatures of COMDAT groups that only one object has: clang's address sanitizer makes
 // one for each local variable, with a hash of all exported names.
-var ofModule = lazyregexp.New(`\.[0-9a-f]{32}$`)
+var moduleGroup = lazyregexp.New(`\.[0-9a-f]{32}$`)
 
 // ordinaryTarget returns why section k may not refer to a symbol, or "". If a linker keeps the COMDAT group
 // of another object, it refuses references to local symbols of this one. See link-broken/comdat-local.
@@ -96,7 +96,7 @@ func (f *file) ordinaryTarget(k int, sym *symbol) string {
 	if sym.sec <= 0 || !sym.local() || s.flags&elf.SHF_LINK_ORDER != 0 || f.isUnwind(k) || standardName(s.name) == ".gcc_except_table" {
 		return ""
 	}
-	if group := f.sections[sym.sec].comdat; group != "" && group != s.comdat && !ofModule.MatchString(group) {
+	if group := f.sections[sym.sec].comdat; group != "" && group != s.comdat && !moduleGroup.MatchString(group) {
 		return fmt.Sprintf("it refers to a local symbol of the section group %s, which a linker may drop", symname.Printable(group))
 	}
 	return ""
@@ -134,17 +134,17 @@ func (f *file) ordinaryName(k int) string {
 	case flags&elf.SHF_WRITE != 0 && flags&elf.SHF_EXECINSTR != 0:
 		return "it has code that can be written"
 	}
-	if s.flags&elf.SHF_MERGE != 0 && s.entsize > 0 && (s.flags&elf.SHF_WRITE != 0 || s.size%s.entsize != 0 || f.scattered(k)) {
+	if s.flags&elf.SHF_MERGE != 0 && s.entsize > 0 && (s.flags&elf.SHF_WRITE != 0 || s.size%s.entsize != 0 || f.isScattered(k)) {
 		return "its constants can't be merged one by one"
 	}
 	return ""
 }
 
-// scattered reports whether a linker separates the entries that a symbol of section k covers, because it
-// merges each one with an equal one. LLVM has a section .rodata.cst4 for constants and puts a table named
+// isScattered reports whether a linker may separate the literals that a symbol of section k covers, because it
+// merges each with an equal one. LLVM has a section .rodata.cst4 for constants and puts a table named
 // cst4 into it (see code-torn/cst4-extern); assembly may have several strings behind a label (see
 // code-torn/string-label). A string without an end isn't mergeable either.
-func (f *file) scattered(k int) bool {
+func (f *file) isScattered(k int) bool {
 	s := &f.sections[k]
 	table := func(i int) bool {
 		sym := &f.syms[i]
@@ -154,11 +154,11 @@ func (f *file) scattered(k int) bool {
 		if sym.typ() == elf.STT_NOTYPE && sym.size == 0 {
 			return !strings.HasPrefix(sym.name, ".L") // no compiler's
 		}
-		_, end, ok := entry(s.data, sym.value, s.entsize, true)
+		_, end, ok := literalAt(s.data, sym.value, s.entsize, true)
 		return !ok || sym.size > end-sym.value
 	}
 	if s.flags&elf.SHF_STRINGS != 0 && s.size > 0 {
-		if _, _, ok := entry(s.data, s.size-s.entsize, s.entsize, true); !ok {
+		if _, _, ok := literalAt(s.data, s.size-s.entsize, s.entsize, true); !ok {
 			return true
 		}
 	}
@@ -232,8 +232,8 @@ var sectionWords = map[string]map[string]bool{
 }
 
 // namedByCompiler reports whether a compiler may have given section k its name, which begins with a standard
-// one. People give such names, too: a linker puts sections of one name next to each other, so their order
-// is seen from a first and a last one. See link-ordered/data-set-one-unit.
+// name. Programmers give such names, too: a linker puts sections of one name next to each other, so a program can walk
+// from the first to the last. See link-ordered/data-set-one-unit.
 func (f *file) namedByCompiler(k int) bool {
 	s := &f.sections[k]
 	name := standardName(s.name)
@@ -298,9 +298,9 @@ func ownSection(name string) bool {
 		func(s string) bool { return strings.HasPrefix(name, s) })
 }
 
-// isThreadLocal reports whether a relocation isn't part of a TLS code sequence, or of one of the psABI, which
+// isOrdinaryTLS reports whether a relocation isn't for TLS, or is in a code sequence of the psABI, which
 // linkers rewrite. See link-unreached/tls-sequence.
-func isThreadLocal(s *section, rel *reloc) bool {
+func isOrdinaryTLS(s *section, rel *reloc) bool {
 	var before [4]byte
 	n := min(rel.offset, 4)
 	if end := uint64(len(s.data)); end < 4 || rel.offset > end-4 {
@@ -350,7 +350,7 @@ func byContent(b []byte, member, why string) (o *object, err error) {
 	h := frame.New("tasting unit as a whole 1")
 	h.Bytes(b)
 	hash := h.Sum128()
-	c := &component{name: label(member, "(unit)"), root: "unit as a whole: " + why, links: []link{anything}, hash: hash}
+	c := &component{name: label(member, "(unit)"), root: "unit as a whole: " + why, links: []link{anyLink}, hash: hash}
 	note := &component{name: manifest.Unusual + " " + label(member, why), linkage: manifest.Linkage_LINKAGE_LOCAL, hash: hash}
 	o = &object{member: member, attributes: hash, sections: hash, content: frame.Buffer(b).Sum128(), literals: hash}
 	for _, s := range globals(syms, nil) {

@@ -93,10 +93,10 @@ const headerSize, sectionSize, symbolSize, relocSize = 64, 64, 24, 24
 
 var order = binary.LittleEndian
 
-// unusual is the reason why an object is identified by its content.
-type unusual string
+// unusualError is the reason why an object is identified by its content.
+type unusualError string
 
-func (u unusual) Error() string { return string(u) }
+func (u unusualError) Error() string { return string(u) }
 
 // parse reads sections, symbols, groups and relocations. (debug/elf doesn't read relocations and
 // reserved section indices, and is slower.)
@@ -106,7 +106,7 @@ func parse(b []byte) (*file, error) {
 	}
 	machine := elf.Machine(order.Uint16(b[18:]))
 	if elf.Class(b[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(b[elf.EI_DATA]) != elf.ELFDATA2LSB || machine != elf.EM_X86_64 {
-		return nil, unusual("it isn't for x86-64")
+		return nil, unusualError("it isn't for x86-64")
 	}
 	f := &file{raw: b}
 	if t := elf.Type(order.Uint16(b[16:])); t != elf.ET_REL {

@@ -26,7 +26,7 @@ func (r *cutter) findTables(k int) {
 		if len(refs) > 0 {
 			end = min(end, refs[0].at)
 		}
-		if at < 0 || at >= end || len(here) > 1 || covering(c.extents, uint64(at)) >= 0 {
+		if at < 0 || at >= end || len(here) > 1 || extentAt(c.extents, uint64(at)) >= 0 {
 			continue
 		}
 		end = c.endOfGap(at, end)

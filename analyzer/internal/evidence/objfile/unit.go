@@ -22,13 +22,13 @@ type object struct {
 	content    []byte
 	literals   []byte
 	fallbacks  []*manifest.Fallback
-	libraries  []string // that it asks the linker for, as words of a link line
+	libraries  []string // that it requests from the linker, as words of a link line
 }
 
 // readObject takes a relocatable object through all phases: parse, classify, cut, hash.
 func readObject(b []byte, member string, assembly bool) (*object, error) {
 	f, err := parse(b)
-	if why := unusual(""); errors.As(err, &why) {
+	if why := unusualError(""); errors.As(err, &why) {
 		return byContent(b, member, string(why))
 	} else if err != nil {
 		return nil, damaged(err)
@@ -36,7 +36,7 @@ func readObject(b []byte, member string, assembly bool) (*object, error) {
 	if f.hasLTO() {
 		return nil, errLTO
 	}
-	if why := f.unusual(); why != "" {
+	if why := f.unusualReason(); why != "" {
 		return f.byContent(member, why)
 	}
 	c := &cutter{
@@ -104,7 +104,7 @@ func (f *file) literals() []byte {
 	return h.Sum128()
 }
 
-// libraries returns the libraries that the object asks the linker for.
+// libraries returns the libraries that the object requests from the linker.
 func (f *file) libraries() (list []string) {
 	for i := range f.sections {
 		switch s := &f.sections[i]; s.typ {
@@ -209,8 +209,8 @@ func (r *hasher) addThreadStorage() {
 	}
 }
 
-// large is the size in bytes of a large object: code can't refer to all data of some hundreds of them.
-const large = 4 << 20
+// largeObject is the size in bytes of a large object: 32-bit distances can't span some hundreds of them.
+const largeObject = 4 << 20
 
 // addLimits adds components for relocations that linkers refuse in some kinds of files (absolute addresses
 // in a position-independent file, local-exec TLS and direct references to preemptible symbols in a
@@ -257,7 +257,7 @@ func (r *hasher) addLimits() {
 	}
 	note(manifest.FixedPlace, fixed)
 	note(manifest.Executable, executable)
-	if size >= large {
+	if size >= largeObject {
 		note(manifest.Large, (size+1<<20-1)>>20)
 	}
 }

@@ -111,7 +111,7 @@ func (t *unwindTable) addFDE(e unwindEntry, b []byte, cieAt int) bool {
 	t.described[sym.sec] = append(t.described[sym.sec], code)
 	pieces := t.pieces[sym.sec]
 	if t.cuts[sym.sec].cut {
-		i := t.find(sym.sec, place)
+		i := t.pieceAt(sym.sec, place)
 		if i < 0 {
 			return false
 		}

@@ -11,8 +11,7 @@
 //
 // # What is plain
 //
-// The syntax tree that clang dumps is evidence only for what it says completely. So every part of a unit has to
-// be on a list: its flags (package compiler), those of the compiler proper, its attributes, its words and
+// Clang's dump of the syntax tree is incomplete. So every part of a unit has to be on a list of parts that the dump has in full: its flags (package compiler), those of the compiler proper, its attributes, its words and
 // characters (Scan), and the nodes of its tree (package component). A unit with anything else isn't plain, and
 // neither is one that is compiled with -O, because inlining depends on all of a unit. Its object file is the
 // evidence then, which takes longer.

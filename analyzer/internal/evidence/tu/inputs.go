@@ -9,18 +9,17 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
 )
 
-// looksUp reports whether one of the files may depend on others that the
-// preprocessor's output doesn't name.
-func looksUp(files map[string]bool) bool {
+// mayReadOthers reports whether one of the files may depend on files that the preprocessor's output doesn't name.
+func mayReadOthers(files map[string]bool) bool {
 	for f := range files {
-		if b, err := os.ReadFile(f); err == nil && lookups.Match(b) {
+		if b, err := os.ReadFile(f); err == nil && lookupWords.Match(b) {
 			return true
 		}
 	}
 	return false
 }
 
-var lookups = lazyregexp.New(`__has_include|embed\b|\.inc`)
+var lookupWords = lazyregexp.New(`__has_include|embed\b|\.inc`)
 
 // DeclaredFiles returns a function that reports whether a compilation may read a file: one of names, or one below a
 // directory of the compiler's.
@@ -53,7 +52,7 @@ func WriteUnused(name string, listed, read []string) error {
 			unread = append(unread, line)
 		}
 	}
-	if len(unread) == 0 || looksUp(own) {
+	if len(unread) == 0 || mayReadOthers(own) {
 		unread = nil
 	}
 	var b strings.Builder

@@ -50,9 +50,8 @@ func (e *PreprocessError) Error() string {
 
 func (e *PreprocessError) Unwrap() error { return e.Err }
 
-// times keeps macros whose value changes with each run in the text, unless the command line or the source
-// defines them.
-var times = []string{"-D__TIME__=__TIME__", "-D__DATE__=__DATE__", "-D__TIMESTAMP__=__TIMESTAMP__"}
+// timeMacros keep macros whose value changes with each run unexpanded, unless the command line or the source defines them.
+var timeMacros = []string{"-D__TIME__=__TIME__", "-D__DATE__=__DATE__", "-D__TIMESTAMP__=__TIMESTAMP__"}
 
 // Preprocess runs the preprocessor of argv's compiler with all of argv's flags. It returns the normalised
 // unit and the names of all files that were read, as the preprocessor spells them. A unit that isn't plain
@@ -80,16 +79,16 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 	}
 	slices.SortFunc(u.Variants, slices.Compare)
 	if opt.Declared != nil && u.NotPlain == "" {
-		if reason := refused(append([][]string{argv}, opt.Variants...), read, opt.Declared); reason != "" {
+		if reason := refusalReason(append([][]string{argv}, opt.Variants...), read, opt.Declared); reason != "" {
 			u.reject(reason)
 		}
 	}
 	return u, read, nil
 }
 
-// refused returns why a build whose compilations may only read declared files refuses a command line or a
-// file that was read, or "".
-func refused(lines [][]string, read []string, declared func(name string) bool) string {
+// refusalReason returns why the build refuses to compile the unit, or "": a directory on a command line, or a file that was
+// read, isn't declared.
+func refusalReason(lines [][]string, read []string, declared func(name string) bool) string {
 	for _, line := range lines {
 		for _, dir := range compiler.IncludeDirs(line) {
 			if !filepath.IsLocal(dir) && !declared(filepath.Join(dir, "x")) {
@@ -124,7 +123,7 @@ func preprocess(ctx context.Context, argv []string, anyCompiler bool) (*Unit, []
 		return u, nil, nil
 	}
 	// -v makes the same run tell which compiler it is.
-	args := append(append(slices.Clone(times), inv.Args...), "-E", "-w", "-v")
+	args := append(append(slices.Clone(timeMacros), inv.Args...), "-E", "-w", "-v")
 	cmd := exec.CommandContext(ctx, inv.Compiler, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	var stderr bytes.Buffer
@@ -190,7 +189,7 @@ func plainFiles(names []string) error {
 		if err != nil {
 			return err
 		}
-		if embeds(b) {
+		if hasEmbed(b) {
 			return notPlain("#embed in %s", relative(name))
 		}
 	}
@@ -203,16 +202,16 @@ var (
 	embedding = lazyregexp.New(`(?m)(^[ \t\f\v]*(#|%:|\?\?=)|\*/).*embed\b`)
 )
 
-// embeds reports whether a source may have an #embed or __has_embed, in any spelling.
-func embeds(b []byte) bool {
-	if !bytes.Contains(b, []byte("embed")) && !splits(b) {
+// hasEmbed reports whether a source may have an #embed or __has_embed, in any spelling.
+func hasEmbed(b []byte) bool {
+	if !bytes.Contains(b, []byte("embed")) && !mayEndInEmbed(b) {
 		return false
 	}
 	return embedding.Match(splice.ReplaceAll(b, nil))
 }
 
-// splits reports whether a spliced line may end inside the word embed.
-func splits(b []byte) bool {
+// mayEndInEmbed reports whether a spliced line may end inside the word embed.
+func mayEndInEmbed(b []byte) bool {
 	for i := 0; ; i++ {
 		n := bytes.IndexByte(b[i:], '\n')
 		if n < 0 || i+n+1 == len(b) {

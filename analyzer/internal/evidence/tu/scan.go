@@ -17,10 +17,9 @@ import (
 // Index is the result of Scan.
 type Index struct {
 	decls []decl
-	// Labels are the symbols that asm labels give to declarations, Released the functions that
-	// attributes malloc name.
+	// Labels are the symbols in asm labels of declarations, Released the functions in malloc attributes.
 	Labels, Released map[string]bool
-	// Aligned is the largest alignment in bytes that an attribute asks for as a number.
+	// Aligned is the largest number of bytes in an aligned attribute.
 	Aligned uint64
 }
 
@@ -68,28 +67,28 @@ var attributes = func() map[string]argument {
 	return m
 }()
 
-// sizes are the words that constant arguments may have.
-var sizes = words.Set(`sizeof alignof _Alignof __alignof__ __alignof char short int long float double signed unsigned void __int128 _Bool bool`)
+// sizeWords are the words that constant arguments may have.
+var sizeWords = words.Set(`sizeof alignof _Alignof __alignof__ __alignof char short int long float double signed unsigned void __int128 _Bool bool`)
 
-// foreign are words whose meaning the syntax tree doesn't show, or shows wrongly, because the text has no
+// opaqueWords are words whose meaning the syntax tree doesn't show, or shows wrongly, because the text has no
 // positions or clang has other types.
-var foreign = words.Set(`__builtin_LINE __builtin_FILE __builtin_FILE_NAME __builtin_COLUMN __builtin_FUNCTION __builtin_source_location __builtin_choose_expr
+var opaqueWords = words.Set(`__builtin_LINE __builtin_FILE __builtin_FILE_NAME __builtin_COLUMN __builtin_FUNCTION __builtin_source_location __builtin_choose_expr
 	__builtin_types_compatible_p __TIME__ __DATE__ __TIMESTAMP__ _Pragma __pragma __declspec _Float16 __fp16 __bf16 __float80 __ibm128 _Decimal32
 	_Decimal64 _Decimal128 _Decimal64x __auto_type __embed __builtin_dump_struct __block __builtin_apply __builtin_apply_args __builtin_return
 	__builtin_has_attribute __builtin_counted_by_ref _Countof __label__ __tls_get_addr _Thread_local __thread thread_local constexpr`)
 
-// doubted are words with a meaning that the syntax tree lacks, or that differs between compilers: whether a value is known
-// depends on the order of compilation. They matter only if their declaration is used.
-var doubted = words.Set(`_Alignas alignas _Atomic _Complex __complex__ __complex _BitInt _Generic typeof __typeof__ __typeof typeof_unqual __typeof_unqual__ __typeof_unqual
+// doubtfulWords are words whose meaning the syntax tree lacks, or that differs between compilers. (Whether a value is constant
+// depends on the order of compilation.) They matter only if their declaration is used.
+var doubtfulWords = words.Set(`_Alignas alignas _Atomic _Complex __complex__ __complex _BitInt _Generic typeof __typeof__ __typeof typeof_unqual __typeof_unqual__ __typeof_unqual
 	__real__ __real __imag__ __imag __builtin_constant_p __builtin_object_size __builtin_dynamic_object_size`)
 
-// targeted are beginnings of builtins that a target may not have, which the tree doesn't show.
-var targeted = []string{"__builtin_ia32_", "__builtin_arm_", "__builtin_aarch64_", "__builtin_neon_", "__builtin_sve_", "__builtin_sme_", "__builtin_amdgcn_", "__nvvm_",
+// targetBuiltins are prefixes of builtins that some targets lack, which the tree doesn't show.
+var targetBuiltins = []string{"__builtin_ia32_", "__builtin_arm_", "__builtin_aarch64_", "__builtin_neon_", "__builtin_sve_", "__builtin_sme_", "__builtin_amdgcn_", "__nvvm_",
 	// These may become calls of functions that have other names.
 	"__builtin_elementwise_", "__builtin_reduce_"}
 
-// clock matches a string literal that a macro has made of a time.
-var clock = lazyregexp.New(`__(TIME|DATE|TIMESTAMP)__`)
+// timeLiteral matches a string literal with the name of a time macro.
+var timeLiteral = lazyregexp.New(`__(TIME|DATE|TIMESTAMP)__`)
 
 // operators are the characters that operators and brackets of C begin with.
 const operators = `[](){}.,;:?~!%^&*-+=|/<>`
@@ -97,8 +96,8 @@ const operators = `[](){}.,;:?~!%^&*-+=|/<>`
 // charLiteral matches a literal of one character.
 var charLiteral = lazyregexp.New(`^(?:L|u8|u|U)?'(?:[^\\']|\\[abefnrtv'"?\\]|\\[0-7]{1,3}|\\x[0-9a-fA-F]+)'$`)
 
-// braced matches a string with an escape in braces, which only newer compilers know.
-var braced = lazyregexp.New(`^[^"]*"(?:[^\\]|\\[^uxoN]|\\[uxoN][^{])*\\[uxoN]\{`)
+// bracedEscape matches a string with an escape in braces, which only newer compilers know.
+var bracedEscape = lazyregexp.New(`^[^"]*"(?:[^\\]|\\[^uxoN]|\\[uxoN][^{])*\\[uxoN]\{`)
 
 type scanner struct {
 	text   []byte
@@ -118,8 +117,7 @@ type scanner struct {
 	tag int
 }
 
-// Scan returns an error if the text has something that isn't plain, for which no syntax tree is needed, and
-// indexes the attributes.
+// Scan indexes the attributes of the text. It returns an error if its tokens aren't plain.
 func Scan(text []byte) (*Index, error) {
 	if !utf8.Valid(text) {
 		return nil, notPlain("text that isn't UTF-8")
@@ -133,21 +131,21 @@ func Scan(text []byte) (*Index, error) {
 			return nil, err
 		}
 	}
-	s.next(len(text))
+	s.endDeclaration(len(text))
 	return s.x, nil
 }
 
-// next ends an external declaration.
-func (s *scanner) next(end int) {
+// endDeclaration ends an external declaration.
+func (s *scanner) endDeclaration(end int) {
 	s.decl.end = end
 	s.x.decls = append(s.x.decls, s.decl)
 	s.decl = decl{begin: end}
 	s.assign, s.started = false, false
 }
 
-// visible matches pragmas that give declarations the default visibility. Compilers differ in what other ones
-// act on.
-var visible = lazyregexp.New(`^#pragma GCC visibility (push ?\(default\)|pop)$`)
+// defaultVisibility matches pragmas that give declarations the default visibility. Compilers apply other pragmas to
+// different declarations.
+var defaultVisibility = lazyregexp.New(`^#pragma GCC visibility (push ?\(default\)|pop)$`)
 
 func (s *scanner) token(t token.Token) error {
 	b := s.text[t.Off:t.End]
@@ -158,7 +156,7 @@ func (s *scanner) token(t token.Token) error {
 	s.started = true
 	switch t.Kind {
 	case token.Pragma:
-		if s.started = !first; first && visible.Match(b) {
+		if s.started = !first; first && defaultVisibility.Match(b) {
 			return nil
 		}
 		return notPlain("directive %s", b)
@@ -168,13 +166,13 @@ func (s *scanner) token(t token.Token) error {
 		if i := bytes.IndexByte(b, '"'); i > 0 && b[i-1] == 'R' {
 			return notPlain("raw string")
 		}
-		if clock.Match(b) {
+		if timeLiteral.Match(b) {
 			return notPlain("time as text")
 		}
 		if bytes.Contains(b, []byte("/proc")) {
 			return notPlain("name of a file that may tell how the program is made")
 		}
-		if bytes.IndexByte(b, '{') > 0 && braced.Match(b) {
+		if bytes.IndexByte(b, '{') > 0 && bracedEscape.Match(b) {
 			return notPlain("escape in braces")
 		}
 		s.prev, s.tag = "string", 0
@@ -195,7 +193,7 @@ func (s *scanner) token(t token.Token) error {
 
 func (s *scanner) punct(t token.Token, p string) error {
 	s.tag = 0
-	s.inner(p)
+	s.doubtInnerType(p)
 	if strings.IndexByte(operators, p[0]) < 0 {
 		return notPlain("character %q", p)
 	}
@@ -228,14 +226,14 @@ func (s *scanner) punct(t token.Token, p string) error {
 	case "}":
 		s.depth--
 		if s.depth == 0 && s.body {
-			s.next(t.End)
+			s.endDeclaration(t.End)
 			p = ""
 		}
 	case "=":
 		s.assign = s.assign || s.depth == 0
 	case ";":
 		if s.depth == 0 {
-			s.next(t.End)
+			s.endDeclaration(t.End)
 		}
 	}
 	if s.depth < 0 || s.nested < 0 {
@@ -245,9 +243,9 @@ func (s *scanner) punct(t token.Token, p string) error {
 	return nil
 }
 
-// inner doubts a declaration that defines a type in parentheses, such as a parameter's: the syntax tree
+// doubtInnerType doubts a declaration that defines a type in parentheses, such as a parameter's: the syntax tree
 // doesn't have its members. See code-data/parameter-struct.
-func (s *scanner) inner(p string) {
+func (s *scanner) doubtInnerType(p string) {
 	n := len(s.open)
 	if n > 0 && s.open[n-1] != '{' && (p == "{" && s.prev != "(" && s.prev != ")" || p == ":" && s.enum) {
 		s.decl.doubt = "type that is defined in parentheses"
@@ -277,10 +275,10 @@ func (s *scanner) word(t token.Token, w []byte) error {
 		s.prev, s.tag, s.enum = "word", 1, w[0] == 'e'
 		return nil
 	}
-	if foreignWord(string(w)) {
+	if isOpaqueWord(string(w)) {
 		return notPlain("%s", w)
 	}
-	if doubted[string(w)] {
+	if doubtfulWords[string(w)] {
 		s.decl.doubt = string(w)
 	}
 	if s.tag == 2 {
@@ -292,14 +290,14 @@ func (s *scanner) word(t token.Token, w []byte) error {
 	return nil
 }
 
-func foreignWord(w string) bool {
-	return foreign[w] || slices.ContainsFunc(targeted, func(p string) bool { return strings.HasPrefix(w, p) })
+func isOpaqueWord(w string) bool {
+	return opaqueWords[w] || slices.ContainsFunc(targetBuiltins, func(p string) bool { return strings.HasPrefix(w, p) })
 }
 
 // add adds the attribute s.text[begin:end].
 func (s *scanner) add(begin, end int) {
-	if !silent.Match(s.text[begin:end]) {
-		s.decl.attributes = append(s.decl.attributes, attribute{begin, end, len(s.open) == 0 && nodes.Match(s.text[begin:end])})
+	if !silentAttribute.Match(s.text[begin:end]) {
+		s.decl.attributes = append(s.decl.attributes, attribute{begin, end, len(s.open) == 0 && describedAttribute.Match(s.text[begin:end])})
 	}
 	if s.tag == 1 || s.tag == 2 {
 		s.tag = 2
@@ -309,7 +307,7 @@ func (s *scanner) add(begin, end int) {
 	s.attributed()
 }
 
-// attributed is called for a last token that is an attribute's.
+// attributed records that the last token belongs to an attribute.
 func (s *scanner) attributed() {
 	if s.prev != "attribute" {
 		s.before = s.prev
@@ -338,14 +336,14 @@ func (s *scanner) group() (inner []string, end int, err error) {
 	}
 }
 
-// constants reports whether words are literals, operators and sizes of built-in types.
-func constants(args []string) bool {
-	return !slices.ContainsFunc(args, func(a string) bool { return token.IsIdentStart(a[0]) && !strings.HasSuffix(a, `"`) && !sizes[a] })
+// areConstants reports whether words are literals, operators and sizes of built-in types.
+func areConstants(args []string) bool {
+	return !slices.ContainsFunc(args, func(a string) bool { return token.IsIdentStart(a[0]) && !strings.HasSuffix(a, `"`) && !sizeWords[a] })
 }
 
-// small reports whether an alignment is a small number or that of a built-in type. A large one moves what
-// code has to reach. See link-unreached/huge-alignment.
-func (s *scanner) small(args []string) bool {
+// isSmallAlignment reports whether an alignment is a small number or that of a built-in type. A large one increases the
+// distances that code has to span. See link-unreached/huge-alignment.
+func (s *scanner) isSmallAlignment(args []string) bool {
 	operands := 0
 	for i, a := range args {
 		switch {
@@ -355,8 +353,8 @@ func (s *scanner) small(args []string) bool {
 				return false
 			}
 			s.x.Aligned = max(s.x.Aligned, n)
-		case a == "(" || a == ")" || i > 0 && sizes[args[i-1]] && sizes[a]:
-		case sizes[a]:
+		case a == "(" || a == ")" || i > 0 && sizeWords[args[i-1]] && sizeWords[a]:
+		case sizeWords[a]:
 			operands++
 		default:
 			return false
@@ -386,16 +384,16 @@ func (s *scanner) attribute(off int) error {
 			if i := slices.Index(args, ","); i >= 0 {
 				args = append(args[:i:i], args[i+1:]...)
 			}
-			if len(args) == 0 || !constants(args[1:]) {
+			if len(args) == 0 || !areConstants(args[1:]) {
 				return notPlain("attribute malloc with other arguments than a function")
 			}
 			s.x.Released[args[0]] = true
 			return nil
 		}
 		switch a := attributes[n]; {
-		case n == "aligned" && !s.small(args):
+		case n == "aligned" && !s.isSmallAlignment(args):
 			return notPlain("attribute aligned of many bytes")
-		case a == none && !written, a == constant && constants(args), a == naming:
+		case a == none && !written, a == constant && areConstants(args), a == naming:
 		case a == doubtful:
 			s.decl.doubt = "attribute " + n
 		default:
@@ -415,7 +413,7 @@ func (s *scanner) attribute(off int) error {
 			if err != nil {
 				return err
 			}
-			if i := slices.IndexFunc(args, foreignWord); i >= 0 {
+			if i := slices.IndexFunc(args, isOpaqueWord); i >= 0 {
 				return notPlain("%s", args[i])
 			}
 			if err := check(args, true); err != nil {
@@ -440,7 +438,7 @@ func (s *scanner) attribute(off int) error {
 	}
 }
 
-var symbol = lazyregexp.New(`^("[A-Za-z0-9_]*")+$`)
+var symbolLiteral = lazyregexp.New(`^("[A-Za-z0-9_]*")+$`)
 
 // label reads the operands of asm. Only a symbol of a declaration is plain.
 func (s *scanner) label() error {
@@ -450,7 +448,7 @@ func (s *scanner) label() error {
 	args, _, err := s.group()
 	joined := strings.Join(args, "")
 	name := strings.ReplaceAll(joined, `"`, "")
-	if err != nil || !symbol.MatchString(joined) || name == "" || token.IsDigit(name[0]) {
+	if err != nil || !symbolLiteral.MatchString(joined) || name == "" || token.IsDigit(name[0]) {
 		return notPlain("asm")
 	}
 	s.x.Labels[name] = true
@@ -472,11 +470,11 @@ func (x *Index) Extent(begin, end int) (from, to int, doubt string) {
 	return from, to, doubt
 }
 
-// Attributes returns the attributes of external declarations in [begin, end), each behind the text of its
-// declaration up to end unless nodes say all. said is set if nodes say all of all attributes.
-func (x *Index) Attributes(text []byte, begin, end int) (declarations string, said bool) {
+// Attributes returns the attributes of external declarations in [begin, end). Behind an attribute that no node of the tree
+// fully describes is the text of its declaration up to end. Complete is set if there is no such attribute.
+func (x *Index) Attributes(text []byte, begin, end int) (declarations string, complete bool) {
 	var out []byte
-	said = true
+	complete = true
 	i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
 	for ; i < len(x.decls) && x.decls[i].begin < end; i++ {
 		d := &x.decls[i]
@@ -490,17 +488,17 @@ func (x *Index) Attributes(text []byte, begin, end int) (declarations string, sa
 		if !whole {
 			continue
 		}
-		said = false
+		complete = false
 		lex := token.New(text, d.begin)
 		for t := lex.Next(); t.Kind != token.EOF && t.Off < min(end, d.end); t = lex.Next() {
 			out = append(append(out, text[t.Off:t.End]...), '\n')
 		}
 	}
-	return string(out), said
+	return string(out), complete
 }
 
-// silent matches an attribute specifier that only warns or suppresses warnings.
-var silent = lazyregexp.New(`^__attribute(__)?\s*\(\s*\(\s*_*(unused|deprecated|warn_unused_result|fallthrough)_*\s*\)\s*\)$`)
+// silentAttribute matches an attribute specifier that only warns or suppresses warnings.
+var silentAttribute = lazyregexp.New(`^__attribute(__)?\s*\(\s*\(\s*_*(unused|deprecated|warn_unused_result|fallthrough)_*\s*\)\s*\)$`)
 
-// nodes matches an attribute specifier that a node of the syntax tree fully describes.
-var nodes = lazyregexp.New(`^(_Noreturn|__attribute(__)?\s*\(\s*\(\s*_*(noreturn|pure|const|nothrow|leaf|noinline|always_inline|cold|hot|returns_nonnull)_*\s*\)\s*\))$`)
+// describedAttribute matches an attribute specifier that a node of the syntax tree fully describes.
+var describedAttribute = lazyregexp.New(`^(_Noreturn|__attribute(__)?\s*\(\s*\(\s*_*(noreturn|pure|const|nothrow|leaf|noinline|always_inline|cold|hot|returns_nonnull)_*\s*\)\s*\))$`)

@@ -69,7 +69,7 @@ func FuzzNormalize(f *testing.F) {
 				break
 			}
 			text := []byte(s[tok.Off:tok.End])
-			if tok.Kind == token.Marker || tok.Kind == token.Pragma && diagnoses(text) {
+			if tok.Kind == token.Marker || tok.Kind == token.Pragma && isDiagnostic(text) {
 				continue
 			}
 			if tok.Kind == token.Pragma {
@@ -179,7 +179,7 @@ func TestEmbeds(t *testing.T) {
 		"#e\\ \n\\\nmbe??/\nd <x>": true, "#e\\\r\nmbed <x>": true, "#if CAT(__has_,embed)(<x>)": true, "#define E embed": true,
 		"// embedded": false, "int embed;": false, "// to embed": false, "#define embedded 1": false, "/* #1 embeds */": false,
 	} {
-		if embeds([]byte(s)) != want {
+		if hasEmbed([]byte(s)) != want {
 			t.Errorf("%q: %v", s, !want)
 		}
 	}

@@ -152,7 +152,7 @@ func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 			}
 			continue
 		case token.Pragma:
-			if diagnoses(text) {
+			if isDiagnostic(text) {
 				continue
 			}
 			if !atStart {
@@ -209,15 +209,15 @@ func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 	return read
 }
 
-// diagnostic are the pragmas that only control messages.
-var diagnostic = []string{"GCC diagnostic", "clang diagnostic", "GCC system_header", "clang system_header", "once", "message", "region", "endregion", "mark"}
+// diagnosticPragmas are the pragmas that only control messages.
+var diagnosticPragmas = []string{"GCC diagnostic", "clang diagnostic", "GCC system_header", "clang system_header", "once", "message", "region", "endregion", "mark"}
 
-// diagnoses reports whether a directive only controls messages. One that turns warnings into errors decides
-// whether there is an object.
-func diagnoses(line []byte) bool {
+// isDiagnostic reports whether a directive only controls messages. A directive that turns warnings into errors may
+// prevent the object.
+func isDiagnostic(line []byte) bool {
 	body, ok := strings.CutPrefix(strings.Join(strings.Fields(string(line[1:])), " ")+" ", "pragma ")
 	_, kind, _ := strings.Cut(body, " diagnostic ")
-	return ok && !strings.HasPrefix(kind, "error") && !strings.HasPrefix(kind, "fatal") && slices.ContainsFunc(diagnostic, func(d string) bool { return strings.HasPrefix(body, d) && !token.IsIdent(body[len(d)]) })
+	return ok && !strings.HasPrefix(kind, "error") && !strings.HasPrefix(kind, "fatal") && slices.ContainsFunc(diagnosticPragmas, func(d string) bool { return strings.HasPrefix(body, d) && !token.IsIdent(body[len(d)]) })
 }
 
 // relative returns name for a manifest: relative to the current directory, or the base name if it lies
