@@ -18,7 +18,7 @@ type backend interface {
 	result(ctx context.Context, key Key, e *repb.ActionResult) (*Result, error)
 	// check returns an error unless the contents of an entry are there, with the right sizes.
 	check(ctx context.Context, key Key, e *repb.ActionResult) error
-	// used notes that an entry was of use.
+	// used marks an entry as used now.
 	used(key Key)
 	// put records a result where there is none, or a damaged one.
 	put(ctx context.Context, key Key, r *Result, damaged bool) error

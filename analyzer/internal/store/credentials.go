@@ -45,8 +45,8 @@ type credentials struct {
 	mu      sync.Mutex
 	dynamic []Header
 	expires time.Time
-	seen    []string // values that were sent or are part of what was
-	silent  error    // why the helper isn't called any more: it didn't answer once
+	sent    []string // values that were sent or are part of what was
+	silent  error    // set if the helper didn't answer: it isn't called again
 }
 
 // get returns the headers to send now.
@@ -66,10 +66,10 @@ func (c *credentials) get(ctx context.Context) ([]Header, error) {
 			return nil, err
 		}
 		for _, x := range h {
-			c.seen = append(c.seen, string(x.Value))
+			c.sent = append(c.sent, string(x.Value))
 		}
-		if len(c.seen) > 100 {
-			c.seen = c.seen[len(c.seen)-100:]
+		if len(c.sent) > 100 {
+			c.sent = c.sent[len(c.sent)-100:]
 		}
 		c.dynamic, c.expires = h, expires
 	}
@@ -178,7 +178,7 @@ func (c *credentials) scrub(message string) string {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, v := range c.seen {
+	for _, v := range c.sent {
 		hide(v)
 	}
 	return message

@@ -83,7 +83,7 @@ func (d *Disk) entry(ctx context.Context, key Key) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	data, err := readStart(d.acPath(key))
+	data, err := readEntryFile(d.acPath(key))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNotFound
 	}
@@ -138,8 +138,8 @@ func checkBlob(f *os.File, hash string, size int64) error {
 	return nil
 }
 
-// readStart reads a file, or so much of it that it is too large for an entry.
-func readStart(name string) ([]byte, error) {
+// readEntryFile reads a file, or more bytes of it than an entry may have.
+func readEntryFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func readStart(name string) ([]byte, error) {
 func (d *Disk) Set(ctx context.Context, key Key, r *Result) error {
 	err := d.access.Set(ctx, key, r)
 	if err != nil && !errors.Is(err, ErrNotAllowed) && r.ExitCode != 0 && os.Remove(d.acPath(key)) == nil {
-		return nil // a full disk, perhaps: what has to go is gone
+		return nil // the disk may be full, but the old result is removed
 	}
 	return err
 }

@@ -203,8 +203,8 @@ func digestsOf(e *repb.ActionResult) []*repb.Digest {
 	return l
 }
 
-// filledOf returns the digests of the contents of e that aren't empty.
-func filledOf(e *repb.ActionResult) []*repb.Digest {
+// nonEmptyDigests returns the digests of the contents of e that aren't empty.
+func nonEmptyDigests(e *repb.ActionResult) []*repb.Digest {
 	return slices.DeleteFunc(digestsOf(e), func(d *repb.Digest) bool { return d.SizeBytes == 0 })
 }
 

@@ -18,9 +18,8 @@ func (e *FlakyError) Error() string {
 		e.Failure.End.Format(time.RFC3339), e.Failure.Host)
 }
 
-// failureKey is the key for a note that the test failed with a fingerprint. Failures
-// are never replayed. But a pass after a failure shows that the fingerprint doesn't
-// decide the outcome.
+// failureKey is the key for a note that the test failed with a key. Failures
+// are never replayed. But a pass after a failure shows that the test is flaky.
 func failureKey(key Key) Key {
 	b := frame.New("tasting failure 1")
 	b.Bytes(key[:])
@@ -61,7 +60,7 @@ func withdrawn(failure *Result) *Result {
 func Noted(ctx context.Context, s Store, key Key) error {
 	unknown, flaky := notes(ctx, Each(s), key)
 	if flaky == nil && !slices.Contains(unknown, nil) {
-		return together(unknown)
+		return joinedErrors(unknown)
 	}
 	return flaky
 }

@@ -26,10 +26,9 @@ import (
 )
 
 const (
-	// actionSize is the size in bytes that is given for the digest of an
-	// action. The hash is the key; what it is the hash of isn't kept, so that
-	// there is no size to be told. Servers want a positive number, some make it
-	// a part of the name of the entry: it has to be the same always.
+	// actionSize is the size in bytes in the digest of each action. The hash is the
+	// key, and there is no action. Servers want a positive number. Some make it a
+	// part of the entry's name, so it is a constant.
 	actionSize = 32
 
 	// Contents up to this size, in bytes, are moved many in one call.
@@ -56,7 +55,7 @@ type grpcCache struct {
 	capabilities *serverCapabilities
 }
 
-// serverCapabilities is what a server says of itself.
+// serverCapabilities are the capabilities that a server reports.
 type serverCapabilities struct {
 	batch  int64 // bytes in a message
 	zstd   bool
@@ -64,7 +63,7 @@ type serverCapabilities struct {
 	about  []string
 }
 
-func newGRPC(c *caller, p place, config *tls.Config, o Options) (*grpcCache, error) {
+func newGRPC(c *caller, p locationPart, config *tls.Config, o Options) (*grpcCache, error) {
 	for _, part := range strings.Split(o.InstanceName, "/") {
 		switch part {
 		case "blobs", "uploads", "actions", "actionResults", "operations", "capabilities", "compressed-blobs":
@@ -99,7 +98,7 @@ func newGRPC(c *caller, p place, config *tls.Config, o Options) (*grpcCache, err
 
 func (g *grpcCache) close() error { return g.conn.Close() }
 
-func (g *grpcCache) knows() bool { return true }
+func (g *grpcCache) missingIsCheap() bool { return true }
 
 // rpc makes a call, as caller.call does, and understands its status.
 func (g *grpcCache) rpc(ctx context.Context, name string, write bool, f func(context.Context) error) error {
@@ -142,7 +141,7 @@ func (g *grpcCache) ask(ctx context.Context) (*serverCapabilities, error) {
 	err := g.rpc(ctx, "GetCapabilities", false, func(ctx context.Context) (err error) {
 		answer, err = repb.NewCapabilitiesClient(g.conn).GetCapabilities(ctx, &repb.GetCapabilitiesRequest{InstanceName: g.instance})
 		if status.Code(err) == codes.Unimplemented {
-			// A plain cache. What it can't do it will say.
+			// A plain cache. Calls that it lacks fail.
 			answer, err = nil, nil
 		}
 		return err
@@ -230,7 +229,7 @@ func (g *grpcCache) setEntry(ctx context.Context, key Key, e *repb.ActionResult,
 	if !c.update {
 		return g.fail(name, "the server records no results from here; --store_mode=ro only reads", false, ErrNotAllowed)
 	}
-	return g.found(name, g.rpc(ctx, name, true, func(ctx context.Context) error {
+	return g.withoutNotFound(name, g.rpc(ctx, name, true, func(ctx context.Context) error {
 		_, err := repb.NewActionCacheClient(g.conn).UpdateActionResult(ctx, &repb.UpdateActionResultRequest{
 			InstanceName: g.instance, ActionDigest: g.action(key), ActionResult: e, DigestFunction: repb.DigestFunction_SHA256,
 		})
@@ -238,8 +237,8 @@ func (g *grpcCache) setEntry(ctx context.Context, key Key, e *repb.ActionResult,
 	}))
 }
 
-// found turns ErrNotFound, from writing, into an ordinary error: nothing was looked up.
-func (g *grpcCache) found(name string, err error) error {
+// withoutNotFound turns ErrNotFound, from writing, into an ordinary error: nothing was looked up.
+func (g *grpcCache) withoutNotFound(name string, err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return g.fail(name, "NotFound", false, nil)
 	}
@@ -263,7 +262,7 @@ func (g *grpcCache) missing(ctx context.Context, digests []*repb.Digest) ([]*rep
 		}
 		return err
 	})
-	return missing, g.found("FindMissingBlobs", err)
+	return missing, g.withoutNotFound("FindMissingBlobs", err)
 }
 
 // move moves items one by one, compressed if possible, or if they are small in groups that fit into a message.
@@ -319,7 +318,7 @@ func (g *grpcCache) readGroup(ctx context.Context, group []*sink) error {
 	for _, s := range group {
 		request.Digests = append(request.Digests, s.digest)
 	}
-	return g.lacks(group[0].digest.Hash, g.rpc(ctx, name, false, func(ctx context.Context) error {
+	return g.asIncomplete(group[0].digest.Hash, g.rpc(ctx, name, false, func(ctx context.Context) error {
 		answer, err := repb.NewContentAddressableStorageClient(g.conn).BatchReadBlobs(ctx, request)
 		if err != nil {
 			return err
@@ -336,7 +335,7 @@ func (g *grpcCache) readGroup(ctx context.Context, group []*sink) error {
 			}
 			delete(left, hash)
 			if err := status.FromProto(x.Status); err.Code() == codes.NotFound {
-				return g.lacks(hash, ErrNotFound)
+				return g.asIncomplete(hash, ErrNotFound)
 			} else if err.Code() != codes.OK {
 				return g.statusError(name, err)
 			}
@@ -394,7 +393,7 @@ func (r *streamReader) Read(p []byte) (int, error) {
 func (g *grpcCache) read(ctx context.Context, s *sink, compressed bool) error {
 	d := s.digest
 	name := "Read " + d.Hash
-	return g.lacks(d.Hash, g.rpc(ctx, name, false, func(ctx context.Context) error {
+	return g.asIncomplete(d.Hash, g.rpc(ctx, name, false, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx) // ends a stream that isn't read to its end
 		defer cancel()
 		stream, err := bytestream.NewByteStreamClient(g.conn).Read(ctx, &bytestream.ReadRequest{ResourceName: g.resource(d, compressed, "")})
@@ -440,7 +439,7 @@ func (g *grpcCache) writeGroup(ctx context.Context, group []blob) error {
 		}
 		request.Requests = append(request.Requests, &repb.BatchUpdateBlobsRequest_Request{Digest: b.digest, Data: data})
 	}
-	return g.found(name, g.rpc(ctx, name, true, func(ctx context.Context) error {
+	return g.withoutNotFound(name, g.rpc(ctx, name, true, func(ctx context.Context) error {
 		answer, err := repb.NewContentAddressableStorageClient(g.conn).BatchUpdateBlobs(ctx, request)
 		if err != nil {
 			return err
@@ -496,7 +495,7 @@ func (w *streamWriter) send(finish bool) error {
 
 func (g *grpcCache) write(ctx context.Context, b blob, compressed bool) error {
 	name := "Write " + b.digest.Hash
-	return g.found(name, g.rpc(ctx, name, true, func(ctx context.Context) error {
+	return g.withoutNotFound(name, g.rpc(ctx, name, true, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		stream, err := bytestream.NewByteStreamClient(g.conn).Write(ctx)

@@ -28,7 +28,7 @@ type httpCache struct {
 	client *http.Client
 }
 
-func newHTTP(c *caller, p place, config *tls.Config) *httpCache {
+func newHTTP(c *caller, p locationPart, config *tls.Config) *httpCache {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = config
 	t.MaxConnsPerHost, t.MaxIdleConnsPerHost = maxConnections, maxConnections
@@ -44,9 +44,9 @@ func (h *httpCache) close() error {
 	return nil
 }
 
-// knows implements protocol: a HEAD for each content isn't cheaper than most
+// missingIsCheap implements protocol: a HEAD for each content isn't cheaper than most
 // contents, and Bazel doesn't ask either.
-func (h *httpCache) knows() bool { return false }
+func (h *httpCache) missingIsCheap() bool { return false }
 
 func (h *httpCache) describe(context.Context) ([]string, error) {
 	return []string{"Bazel's HTTP cache protocol"}, nil
@@ -69,7 +69,7 @@ func (h *httpCache) attempt(ctx context.Context, headers []Header, method, path 
 	if body != nil {
 		req.ContentLength = body.Size()
 		req.GetBody = func() (io.ReadCloser, error) {
-			return io.NopCloser(watched{io.NewSectionReader(body, 0, body.Size()), h.patience}), nil
+			return io.NopCloser(watchedReader{io.NewSectionReader(body, 0, body.Size()), h.patience}), nil
 		}
 		req.Body, _ = req.GetBody()
 		if body.Size() == 0 {
@@ -135,8 +135,8 @@ func (h *httpCache) put(ctx context.Context, path string, content *io.SectionRea
 	})
 }
 
-// notPage returns an error if a login or a captive portal has answered, with a web page. What a server tells of what
-// it has created may be one.
+// notPage returns an error if the answer is a web page, of a login or captive portal. The answer to a creation may
+// be a page.
 func (h *httpCache) notPage(name string, resp *http.Response, body []byte) error {
 	const html = "text/html"
 	if resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), html) && strings.HasPrefix(http.DetectContentType(body), html) {
@@ -148,9 +148,9 @@ func (h *httpCache) notPage(name string, resp *http.Response, body []byte) error
 func (h *httpCache) contents(ctx context.Context, sinks []*sink) error {
 	return parallel(ctx, sinks, func(ctx context.Context, s *sink) error {
 		path := "/cas/" + s.digest.Hash
-		return h.lacks(s.digest.Hash, h.exchange(ctx, http.MethodGet, path, nil, func(resp *http.Response) error {
+		return h.asIncomplete(s.digest.Hash, h.exchange(ctx, http.MethodGet, path, nil, func(resp *http.Response) error {
 			s.reset()
-			if _, err := io.Copy(s, watched{resp.Body, h.patience}); err != nil && !s.long {
+			if _, err := io.Copy(s, watchedReader{resp.Body, h.patience}); err != nil && !s.long {
 				return h.fail("GET "+path, err.Error(), s.err == nil, s.err)
 			}
 			return nil

@@ -81,7 +81,7 @@ func noResult(errs []error) error {
 		}
 	}
 	if len(unusable) > 0 {
-		return together(unusable)
+		return joinedErrors(unusable)
 	}
 	return worst
 }
@@ -111,9 +111,9 @@ func write(stores []Store, f func(i int, s Store) error) error {
 	}
 	switch {
 	case len(failed)+len(forbidden) == len(stores):
-		return together(append(failed, forbidden...))
+		return joinedErrors(append(failed, forbidden...))
 	case len(failed) > 0:
-		return fmt.Errorf("%w: %w", ErrPartly, together(failed))
+		return fmt.Errorf("%w: %w", ErrPartly, joinedErrors(failed))
 	case len(exists)+len(forbidden) == len(stores):
 		return exists[0]
 	}
@@ -145,9 +145,9 @@ func Anywhere(s Store, f func(Store) error) error {
 	return nil
 }
 
-// together is the errors of several stores, in one line.
-type together []error
+// joinedErrors are the errors of several stores, in one line.
+type joinedErrors []error
 
-func (l together) Unwrap() []error { return l }
+func (l joinedErrors) Unwrap() []error { return l }
 
-func (l together) Error() string { return joined(l, "; ") }
+func (l joinedErrors) Error() string { return joined(l, "; ") }

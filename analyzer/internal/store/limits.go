@@ -103,9 +103,8 @@ type Tidied struct {
 	*GCReport
 }
 
-// Tidy removes what is beyond the limits of o from the directories of its location, from each once a day. It leaves those alone
-// that tasting hasn't created or that another process tidies. What it can't do, the next call does: a store that is too large
-// harms nobody.
+// Tidy removes results beyond the limits of o from the directories of its location, once a day from each. It skips directories
+// that tasting hasn't created or that another process tidies. It ignores errors, because the next call tries again.
 func Tidy(ctx context.Context, o Options) (removed []Tidied) {
 	places, _ := parseLocation(o.Location)
 	for _, p := range places {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// place is one part of a location.
-type place struct {
+// locationPart is a directory or the URL of a server.
+type locationPart struct {
 	dir string // of a directory; otherwise:
 
 	scheme string // http, https, grpc or grpcs
@@ -21,14 +21,14 @@ type place struct {
 	user   *url.Userinfo
 }
 
-func (p place) remote() bool { return p.dir == "" }
+func (p locationPart) remote() bool { return p.dir == "" }
 
-func (p place) grpc() bool { return p.scheme == "grpc" || p.scheme == "grpcs" }
+func (p locationPart) grpc() bool { return p.scheme == "grpc" || p.scheme == "grpcs" }
 
-func (p place) tls() bool { return p.scheme == "https" || p.scheme == "grpcs" }
+func (p locationPart) tls() bool { return p.scheme == "https" || p.scheme == "grpcs" }
 
 // String returns the location without the user part.
-func (p place) String() string {
+func (p locationPart) String() string {
 	if !p.remote() {
 		return p.dir
 	}
@@ -36,13 +36,13 @@ func (p place) String() string {
 }
 
 // hostname is the host without the port.
-func (p place) hostname() string {
+func (p locationPart) hostname() string {
 	return (&url.URL{Host: p.host}).Hostname()
 }
 
-// helperURI is what a credential helper is asked for: as Bazel does it, the
+// helperURI is the URI for a credential helper. As with Bazel, the
 // scheme is https for gRPC, and the port is left out if it is that of https.
-func (p place) helperURI() string {
+func (p locationPart) helperURI() string {
 	if p.grpc() {
 		return "https://" + strings.TrimSuffix(p.host, ":443") + "/"
 	}
@@ -53,10 +53,10 @@ const wantLocation = "want the absolute path of a directory, http://HOST/PATH, h
 
 // parseLocation parses what Open describes. Errors don't show what may be
 // secret.
-func parseLocation(location string) ([]place, error) {
-	var places []place
+func parseLocation(location string) ([]locationPart, error) {
+	var places []locationPart
 	for i, s := range strings.Split(location, ",") {
-		p, err := parsePlace(s)
+		p, err := parsePart(s)
 		if err != nil {
 			if strings.Contains(location, "@") {
 				return nil, fmt.Errorf("store, location %d: %w", i+1, err)
@@ -71,50 +71,50 @@ func parseLocation(location string) ([]place, error) {
 	return places, nil
 }
 
-func parsePlace(s string) (place, error) {
+func parsePart(s string) (locationPart, error) {
 	if filepath.IsAbs(s) {
 		if strings.ContainsRune(s, 0) {
-			return place{}, fmt.Errorf("%s", wantLocation)
+			return locationPart{}, fmt.Errorf("%s", wantLocation)
 		}
-		return place{dir: filepath.Clean(s)}, nil
+		return locationPart{dir: filepath.Clean(s)}, nil
 	}
 	scheme, _, ok := strings.Cut(s, "://")
 	if !ok {
-		return place{}, fmt.Errorf("%s", wantLocation)
+		return locationPart{}, fmt.Errorf("%s", wantLocation)
 	}
 	// url.Parse's error holds the whole text, with the user part.
 	u, err := url.Parse(s)
 	if err != nil {
-		return place{}, fmt.Errorf("not a URL; special characters in a user name or password have to be percent-encoded, commas as %%2C")
+		return locationPart{}, fmt.Errorf("not a URL; special characters in a user name or password have to be percent-encoded, commas as %%2C")
 	}
-	p := place{scheme: strings.ToLower(scheme), host: u.Host, user: u.User}
+	p := locationPart{scheme: strings.ToLower(scheme), host: u.Host, user: u.User}
 	if u.Hostname() == "" {
-		return place{}, fmt.Errorf("no host: %s", wantLocation)
+		return locationPart{}, fmt.Errorf("no host: %s", wantLocation)
 	}
 	if strings.ContainsAny(u.Host, "\\%") {
-		return place{}, fmt.Errorf("not a host")
+		return locationPart{}, fmt.Errorf("not a host")
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.ForceQuery {
-		return place{}, fmt.Errorf("? and # have no meaning here")
+		return locationPart{}, fmt.Errorf("? and # have no meaning here")
 	}
 	switch p.scheme {
 	case "http", "https":
 		p.prefix = strings.TrimRight(u.EscapedPath(), "/")
 		if p.prefix != "" && path.Clean(p.prefix) != p.prefix {
-			return place{}, fmt.Errorf("not a clean path")
+			return locationPart{}, fmt.Errorf("not a clean path")
 		}
 	case "grpc", "grpcs":
 		if strings.Trim(u.Path, "/") != "" {
-			return place{}, fmt.Errorf("a path has no meaning here; --store_instance_name sets the name of an instance")
+			return locationPart{}, fmt.Errorf("a path has no meaning here; --store_instance_name sets the name of an instance")
 		}
 		if p.user != nil {
-			return place{}, fmt.Errorf("a user part has no meaning here; use --store_header or --store_credential_helper")
+			return locationPart{}, fmt.Errorf("a user part has no meaning here; use --store_header or --store_credential_helper")
 		}
 		if u.Port() == "" {
 			p.host += map[string]string{"grpc": ":80", "grpcs": ":443"}[p.scheme]
 		}
 	default:
-		return place{}, fmt.Errorf("unknown scheme: %s", wantLocation)
+		return locationPart{}, fmt.Errorf("unknown scheme: %s", wantLocation)
 	}
 	return p, nil
 }

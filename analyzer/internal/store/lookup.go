@@ -34,11 +34,11 @@ type Outcome struct {
 	Err error
 }
 
-// lookups is how many look-ups are under way at once.
-const lookups = 64
+// maxLookups bounds the look-ups under way at once.
+const maxLookups = 64
 
-// Lookup finds out for each of keys whether there is a usable result: the
-// entry is what was written, and its contents are there with the right sizes.
+// Lookup reports for each of keys whether there is a usable result: the
+// entry is intact, and its contents are there with the right sizes.
 // Only Get reads the contents, and may still find one damaged.
 //
 // The outcomes are in the order of keys, and independent of each other. After each key, Lookup calls progress, if
@@ -48,7 +48,7 @@ func Lookup(ctx context.Context, s Store, keys []Key, progress func(done int)) [
 	var mu sync.Mutex
 	done := 0
 	var g errgroup.Group
-	g.SetLimit(lookups)
+	g.SetLimit(maxLookups)
 	for i := range keys {
 		g.Go(func() error {
 			outcomes[i].Info, outcomes[i].Err = s.probe(ctx, keys[i])

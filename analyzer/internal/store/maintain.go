@@ -299,7 +299,7 @@ func (d *Disk) readKey(path string) (Key, *repb.ActionResult, error) {
 	if err != nil || d.acPath(key) != path {
 		return key, nil, fmt.Errorf("%w: %s is not the name of an entry", ErrCorrupt, path)
 	}
-	data, err := readStart(path)
+	data, err := readEntryFile(path)
 	if err != nil {
 		return key, nil, err
 	}

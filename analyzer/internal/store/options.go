@@ -282,7 +282,7 @@ func addFile(fs *pflag.FlagSet, file []byte) error {
 }
 
 // check reports the first thing that is wrong with o for the given places.
-func (o *Options) check(places []place) error {
+func (o *Options) check(places []locationPart) error {
 	mode := o.mode()
 	if err := mode.Set(string(mode)); err != nil {
 		return fmt.Errorf("--store_mode: %w", err)

@@ -11,11 +11,10 @@ import (
 )
 
 const (
-	// sign is how many bytes have to move to be a sign of life.
-	sign = 1 << 20
-	// givenUp is the number of calls in a row that read and fail, after which a server isn't
-	// asked any more.
-	givenUp = 16
+	// signOfLife is the number of bytes that have to move to be a sign of life.
+	signOfLife = 1 << 20
+	// maxFailed is the number of reading calls in a row that fail until a server is given up.
+	maxFailed = 16
 )
 
 // patience bounds how long a process waits for a server in vain, all calls taken together. After
@@ -39,7 +38,7 @@ type patience struct {
 	lost   time.Duration // in calls that have failed
 	last   error         // of the last one of these
 	failed map[bool]int  // calls in a row that failed: writing (true) and reading
-	over   error         // why the server isn't asked any more, or nil
+	over   error         // why the server is given up, or nil
 }
 
 func newPatience(limit time.Duration, silent error) *patience {
@@ -57,13 +56,13 @@ func (p *patience) begin() error {
 	}
 	if p.calls++; p.calls == 1 {
 		p.alive, p.moved = time.Now(), 0
-		p.timer = time.AfterFunc(p.limit-p.lost, p.look)
+		p.timer = time.AfterFunc(p.limit-p.lost, p.check)
 	}
 	return nil
 }
 
-// look gives up a server that doesn't answer.
-func (p *patience) look() {
+// check gives up a server that doesn't answer.
+func (p *patience) check() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.calls == 0 {
@@ -91,7 +90,7 @@ func (p *patience) giveUp(err error) {
 func (p *patience) progress(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.moved += n; p.moved >= sign {
+	if p.moved += n; p.moved >= signOfLife {
 		p.alive, p.moved = time.Now(), 0
 	}
 }
@@ -112,26 +111,26 @@ func (p *patience) done(start time.Time, write bool, err error) error {
 		if start.Before(p.alive) {
 			start = p.alive
 		}
-		p.count(start, err)
+		p.addLostSince(start, err)
 	}
 	return cmp.Or(p.over, err)
 }
 
-// count counts the time since start as lost.
-func (p *patience) count(start time.Time, err error) {
+// addLostSince counts the time since start as lost.
+func (p *patience) addLostSince(start time.Time, err error) {
 	now := time.Now()
 	p.lost, p.last = p.lost+now.Sub(start), err
 	p.alive, p.moved = now, 0
-	if p.lost >= p.limit || p.failed[false] == givenUp {
+	if p.lost >= p.limit || p.failed[false] == maxFailed {
 		p.giveUp(err)
 	}
 }
 
-// lose counts what several calls took, which were of no use though the server has answered.
-func (p *patience) lose(start time.Time, err error) error {
+// addLost counts the time of several calls as lost, because they were of no use though the server has answered.
+func (p *patience) addLost(start time.Time, err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count(start, err)
+	p.addLostSince(start, err)
 	return err
 }
 
@@ -142,13 +141,13 @@ func (p *patience) failing(write bool) bool {
 	return p.failed[write] > 0
 }
 
-// watched is a content on its way.
-type watched struct {
+// watchedReader reports the bytes that it reads as progress.
+type watchedReader struct {
 	io.Reader
 	p *patience
 }
 
-func (w watched) Read(b []byte) (int, error) {
+func (w watchedReader) Read(b []byte) (int, error) {
 	n, err := w.Reader.Read(b)
 	w.p.progress(n)
 	return n, err

@@ -68,7 +68,7 @@ func TestPatience(t *testing.T) {
 			wg.Wait()
 		}, false, 64 * time.Second, ""},
 		{"a large content", func(p *patience) {
-			trickle(p, sign/4)
+			trickle(p, signOfLife/4)
 			_ = call(p, true, 30*time.Second, nil)
 		}, false, 30 * time.Second, ""},
 		{"a byte now and then", func(p *patience) {

@@ -44,15 +44,14 @@ type protocol interface {
 	// missing returns which of digests the server doesn't have.
 	missing(ctx context.Context, digests []*repb.Digest) ([]*repb.Digest, error)
 	upload(ctx context.Context, blobs []blob) error
-	// knows reports whether missing is cheap enough to be called before an upload.
-	knows() bool
+	// missingIsCheap reports whether missing may be called before an upload.
+	missingIsCheap() bool
 	// describe returns lines about the server for people.
 	describe(ctx context.Context) ([]string, error)
 	close() error
 }
 
-// Remote is a store on a server, reached by HTTP or gRPC. What it reads is
-// verified as if it came from anybody.
+// Remote is a store on a server, reached by HTTP or gRPC. It verifies everything that it reads.
 type Remote struct {
 	access
 	protocol
@@ -62,7 +61,7 @@ type Remote struct {
 // String returns the location.
 func (r *Remote) String() string { return r.where }
 
-func newRemote(p place, o Options) (*Remote, error) {
+func newRemote(p locationPart, o Options) (*Remote, error) {
 	c := &credentials{
 		static:  o.Headers,
 		program: helperFor(o.CredentialHelpers, p.hostname()),
@@ -73,7 +72,7 @@ func newRemote(p place, o Options) (*Remote, error) {
 		password, _ := p.user.Password()
 		value := "Basic " + base64.StdEncoding.EncodeToString([]byte(p.user.Username()+":"+password))
 		c.static = append(c.static[:len(c.static):len(c.static)], Header{"Authorization", Secret(value)})
-		c.seen = []string{p.user.Username(), password}
+		c.sent = []string{p.user.Username(), password}
 	}
 	var config *tls.Config
 	if p.tls() {
@@ -148,7 +147,7 @@ func (r *Remote) result(ctx context.Context, key Key, e *repb.ActionResult) (*Re
 }
 
 func (r *Remote) check(ctx context.Context, key Key, e *repb.ActionResult) error {
-	missing, err := r.missing(ctx, filledOf(e))
+	missing, err := r.missing(ctx, nonEmptyDigests(e))
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("%w: entry %s: blob %s is missing in %s", ErrIncomplete, key, missing[0].Hash, r)
 	}
@@ -185,7 +184,7 @@ func (r *Remote) put(ctx context.Context, key Key, res *Result, damaged bool) (e
 		}
 		if attempt == maxAttempts {
 			// To a caller who has just written, it is no miss.
-			return r.patience.lose(start, fmt.Errorf("%s doesn't give back what was recorded: %v", r, err))
+			return r.patience.addLost(start, fmt.Errorf("%s doesn't give back what was recorded: %v", r, err))
 		}
 	}
 }
@@ -219,8 +218,8 @@ func (r *Remote) write(ctx context.Context, key Key, res *Result, all bool) erro
 		return err
 	}
 	blobs = slices.DeleteFunc(blobs, func(b blob) bool { return b.digest.SizeBytes == 0 })
-	if !all && r.knows() {
-		missing, err := r.missing(ctx, filledOf(e))
+	if !all && r.missingIsCheap() {
+		missing, err := r.missing(ctx, nonEmptyDigests(e))
 		if err != nil {
 			return err
 		}
@@ -234,7 +233,7 @@ func (r *Remote) write(ctx context.Context, key Key, res *Result, all bool) erro
 	return r.setEntry(ctx, key, e, data)
 }
 
-// callError is the failure of a call to a server, or if call is empty, of all that are under way.
+// callError is the failure of a call to a server or, if call is empty, of all calls under way.
 type callError struct {
 	where, call, message string
 	err                  error // for errors.Is, or nil
@@ -277,8 +276,8 @@ func (c *caller) fail(call, message string, again bool, err error) *callError {
 	return &callError{where: c.where, call: call, message: message, again: again, err: err}
 }
 
-// lacks turns ErrNotFound, from reading a content, into ErrIncomplete.
-func (c *caller) lacks(hash string, err error) error {
+// asIncomplete turns ErrNotFound, from reading a content, into ErrIncomplete.
+func (c *caller) asIncomplete(hash string, err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("%w: blob %s is missing in %s", ErrIncomplete, hash, c.where)
 	}

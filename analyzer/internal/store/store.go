@@ -2,16 +2,15 @@
 //
 // # What a store promises
 //
-// A store maps the fingerprint of a test, a SHA-256, to what was seen when a
-// test with that fingerprint was executed: its exit code, its log and the files
-// it wrote. Since everything that can decide the outcome is in the fingerprint,
-// the result may be replayed wherever the fingerprint is the same.
+// A store maps the key of a test, a SHA-256, to the result of an execution
+// with that key: its exit code, its log and the files
+// it wrote. Since everything that can decide the outcome is in the key,
+// the result may be replayed wherever the key is the same.
 //
 // A wrong replay would be worse than no store at all, so a reader trusts
-// nothing: an entry carries a checksum over all that it says, including the key
-// it was written for, and every blob is hashed again before Get returns. What
-// doesn't match is reported by a named error and is a miss; the next Put
-// replaces it.
+// nothing: an entry has a checksum over all its fields and the key
+// it was written for, and every blob is hashed again before Get returns. A
+// mismatch is a miss with an error of its own, and the next Put replaces the entry.
 //
 // # What is stored
 //
@@ -85,7 +84,7 @@ func IsRecorded(err error) bool {
 	return err == nil || errors.Is(err, ErrExists) || errors.Is(err, ErrPartly)
 }
 
-// Key is the fingerprint of a test.
+// Key is the key of a test's recorded result.
 type Key [sha256.Size]byte
 
 // ParseKey parses the lower or upper case hex form of a key.
@@ -100,7 +99,7 @@ func ParseKey(s string) (Key, error) {
 // String returns the key in lower case hex.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// Result is what was seen when a test was executed.
+// Result is the result of an execution of a test.
 type Result struct {
 	ExitCode int
 	Host     string    // name of the machine that executed the test
@@ -169,9 +168,8 @@ type Store interface {
 	// valid result is there already, it stays and the error is ErrExists. After
 	// any other error but ErrPartly the store holds what it held before.
 	//
-	// Two writers at the same moment may both succeed if the store is a server
-	// or has no hard links; the last result stays. So it is if the store may
-	// only be written.
+	// If the store is a server, has no hard links or may only be written, two
+	// writers at the same moment may both succeed. The last result stays.
 	Put(ctx context.Context, key Key, r *Result) error
 
 	// Set is like Put, but replaces a result that is there. It is for entries that
@@ -187,8 +185,8 @@ type Store interface {
 // Open returns the store at a location: the absolute path of a directory, an
 // http:// or https:// URL of a server that speaks Bazel's HTTP cache protocol,
 // a grpc:// or grpcs:// address of one that speaks the Remote Execution API, or
-// several of these separated by commas, nearest first (see Layered). o.Location
-// isn't looked at. Nothing is connected to before the first call of a method.
+// several of these separated by commas, nearest first (see Layered). Open ignores
+// o.Location. The first call of a method connects to a server.
 //
 // The caller may release connections with Close.
 func Open(location string, o Options) (Store, error) {
