@@ -54,7 +54,7 @@ const wantLocation = "want the absolute path of a directory, http://HOST/PATH, h
 // parseLocation parses what Open describes. Errors don't show what may be
 // secret.
 func parseLocation(location string) ([]locationPart, error) {
-	var places []locationPart
+	var parts []locationPart
 	for i, s := range strings.Split(location, ",") {
 		p, err := parsePart(s)
 		if err != nil {
@@ -63,12 +63,12 @@ func parseLocation(location string) ([]locationPart, error) {
 			}
 			return nil, fmt.Errorf("store %q: %w", s, err)
 		}
-		if slices.ContainsFunc(places, func(x place) bool { return x.String() == p.String() }) {
+		if slices.ContainsFunc(parts, func(x locationPart) bool { return x.String() == p.String() }) {
 			return nil, fmt.Errorf("store %q: named twice", p)
 		}
-		places = append(places, p)
+		parts = append(parts, p)
 	}
-	return places, nil
+	return parts, nil
 }
 
 func parsePart(s string) (locationPart, error) {
