@@ -186,26 +186,37 @@ func (r *hasher) addDebugInformation() {
 }
 
 // addThreadStorage adds a component for the size of thread-local storage, which the stack of a thread has
-// less. See code-closure/tls-stack.
+// less. It links to what is stored there, if all of that is in components. See code-closure/tls-stack.
 func (r *hasher) addThreadStorage() {
 	h := frame.New("tasting thread-local storage 1")
-	found := false
+	found, all := false, true
+	var links []link
 	for i := range r.sections {
 		if s := &r.sections[i]; s.loaded() && s.flags&elf.SHF_TLS != 0 && s.size > 0 {
 			found = true
 			h.Uint(s.size)
 			h.Uint(s.align)
+			before := len(links)
+			for n, c := range r.components {
+				if c.sec == i {
+					links = append(links, link{component: n})
+				}
+			}
+			all = all && len(links) > before
 		}
 	}
 	for i := range r.syms {
 		if sym := &r.syms[i]; sym.sec == secCommon && sym.typ() == elf.STT_TLS {
-			found = true
+			found, all = true, false
 			h.Uint(sym.size)
 			h.Uint(sym.value)
 		}
 	}
 	if found {
 		r.add(manifest.ThreadStorage, h)
+	}
+	if found && all {
+		r.components[len(r.components)-1].links = links
 	}
 }
 

@@ -134,12 +134,16 @@ func (c *Composer) definesCxx() bool {
 // unusualCollection returns why --gc-sections changes something that can be seen, or "".
 func (x *Closure) unusualCollection(roots Roots, several bool) string {
 	c := x.c
+	var kept []bool
+	if several || c.sees&seesTLS != 0 {
+		kept = x.kept()
+	}
 	switch {
 	case c.readsSet(): // see link-archives/gc-sections-set
 		return "a linker set, and --gc-sections"
-	case several && !x.surelyNeeds(roots): // see link-needed/as-needed-collected
+	case several && !x.surelyNeeds(roots, kept): // see link-needed/as-needed-collected
 		return "--gc-sections decides which libraries of the system it needs"
-	case c.sees&seesTLS != 0 && c.hasNote(flagTLS): // see link-besides/gc-tls
+	case c.sees&seesTLS != 0 && !c.keepsThreadStorage(kept): // see link-besides/gc-tls
 		return "it sees how much thread-local storage there is, and --gc-sections decides that"
 	case several && x.contestedDiffer(): // see link-besides/unique-asked-collected
 		return "different definitions of a unique symbol, and --gc-sections"
@@ -167,22 +171,15 @@ func (c *Composer) readsSet() bool {
 	})
 }
 
-// surelyNeeds reports whether --gc-sections leaves every file a reference to each library of the system that shape says it
-// needs: initialisers, main or exported definitions of libraries lead to one within the file. GNU ld looks at references
-// before it drops sections.
-func (x *Closure) surelyNeeds(roots Roots) bool {
+// kept returns for each node whether --gc-sections surely keeps it: initialisers, main or exported definitions of libraries
+// lead to it within the file.
+func (x *Closure) kept() []bool {
 	c, t := x.c, x.c.pool.Symbols
-	needs := x.needs(roots)
-	for i, f := range x.program.Files {
-		if !f.Collects || f.Linker == linkmodel.GNU {
-			needs[i] = nil
-		}
-	}
-	var kept []int32 // nodes
-	seen := make([]bool, len(c.within))
+	var next []int32
+	kept := make([]bool, len(c.within))
 	keep := func(id int32) {
-		if !seen[id] {
-			seen[id], kept = true, append(kept, id)
+		if !kept[id] {
+			kept[id], next = true, append(next, id)
 		}
 	}
 	for _, n := range x.named {
@@ -198,7 +195,7 @@ func (x *Closure) surelyNeeds(roots Roots) bool {
 		}
 	}
 	for i, in := range c.linked.Units {
-		if len(needs[in.File]) > 0 && in.File > 0 {
+		if in.File > 0 {
 			for _, d := range t.Unit(in.Unit).Defs {
 				if c.exports(in.File, d.Symbol, linkmodel.Definition{In: int32(i), Component: d.Component}) {
 					keep(c.node(int32(i), d.Component))
@@ -206,27 +203,64 @@ func (x *Closure) surelyNeeds(roots Roots) bool {
 			}
 		}
 	}
-	library := roots.library()
-	for len(kept) > 0 {
-		id := kept[len(kept)-1]
-		kept = kept[:len(kept)-1]
+	for len(next) > 0 {
+		id := next[len(next)-1]
+		next = next[:len(next)-1]
 		in := &c.instances[c.within[id]]
-		file := c.fileOf(id)
 		for _, l := range c.unitLinks(id) {
 			if l >= 0 {
 				keep(in.base + l)
 				continue
 			}
-			s := in.unit.symbols[-1-l]
-			switch c.resolved = c.linked.Resolve(c.resolved[:0], file, s); {
-			case len(c.resolved) == 0:
-				delete(needs[file], library(t.Name(s)))
-			case len(c.resolved) == 1 && c.fileOf(c.nodeOf(c.resolved[0])) == file:
+			c.resolved = c.linked.Resolve(c.resolved[:0], c.fileOf(id), in.unit.symbols[-1-l])
+			if len(c.resolved) == 1 && c.fileOf(c.nodeOf(c.resolved[0])) == c.fileOf(id) {
 				keep(c.nodeOf(c.resolved[0]))
 			}
 		}
 	}
-	return !slices.ContainsFunc(needs, func(left map[string]bool) bool { return len(left) > 0 })
+	return kept
+}
+
+// surelyNeeds reports whether --gc-sections leaves every file a reference to each library of the system that shape says it
+// needs. GNU ld looks at references before it drops sections.
+func (x *Closure) surelyNeeds(roots Roots, kept []bool) bool {
+	c, library := x.c, roots.library()
+	needs := x.needs(roots)
+	for id, is := range kept {
+		if !is {
+			continue
+		}
+		u, index := c.unitOf(int32(id))
+		file := c.fileOf(int32(id))
+		for _, l := range u.linksOf(index) {
+			if l >= 0 || len(needs[file]) == 0 {
+				continue
+			}
+			s := u.symbols[-1-l]
+			if c.resolved = c.linked.Resolve(c.resolved[:0], file, s); len(c.resolved) == 0 {
+				delete(needs[file], library(c.pool.Symbols.Name(s)))
+			}
+		}
+	}
+	for i, f := range x.program.Files {
+		if f.Collects && f.Linker != linkmodel.GNU && len(needs[i]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// keepsThreadStorage reports whether --gc-sections keeps all thread-local storage.
+func (c *Composer) keepsThreadStorage(kept []bool) bool {
+	for i, in := range c.linked.Units {
+		u := c.pool.units[in.Unit]
+		for _, k := range u.notes {
+			if u.comps[k].flags&flagTLS != 0 && (len(u.linksOf(k)) == 0 || slices.ContainsFunc(u.linksOf(k), func(l int32) bool { return !kept[c.node(int32(i), l)] })) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // exports reports whether a shared library exports a definition of a symbol.
@@ -608,13 +642,6 @@ func (c *Composer) notes(flags uint16) iter.Seq2[linkmodel.LinkedUnit, string] {
 			}
 		}
 	}
-}
-
-func (c *Composer) hasNote(flags uint16) bool {
-	for range c.notes(flags) {
-		return true
-	}
-	return false
 }
 
 // resolvers counts the components of the closure that resolve indirect functions.
