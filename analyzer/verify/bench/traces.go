@@ -101,7 +101,7 @@ func measureTraces(p string, n int) (*tracing, error) {
 			m.functions += f.Functions
 		}
 		// Which of the functions get a breakpoint again differs from round to round.
-		again := trace.Again(r.Trace.Entered(), fmt.Appendf(nil, "%4d", round))
+		again := trace.Spared(r.Trace.Entered(), fmt.Appendf(nil, "%4d", round))
 		if _, err := start(&m.again, traced(trace.Options{Entered: again})); err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ type Links struct {
 	Dir string
 
 	known  sync.Map // func() *syslib.Taken by driver and lines
-	shared sync.Map // *syslib.Shared by driver
+	shared sync.Map // *syslib.Cache by driver
 }
 
 // Forget drops all results.
@@ -47,8 +47,8 @@ func (x *Links) By(driver, tmp string) func(lines []*linkflags.Line) *syslib.Tak
 			if err != nil {
 				return nil
 			}
-			shared, _ := x.shared.LoadOrStore(driver, new(syslib.Shared))
-			probe, err := syslib.Linker{Path: path, Dir: x.Dir, Shared: shared.(*syslib.Shared)}.Probe(context.Background(), tmp, lines...)
+			shared, _ := x.shared.LoadOrStore(driver, new(syslib.Cache))
+			probe, err := syslib.Linker{Path: path, Dir: x.Dir, Cache: shared.(*syslib.Cache)}.Probe(context.Background(), tmp, lines...)
 			if err != nil {
 				return nil
 			}

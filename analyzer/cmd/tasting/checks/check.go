@@ -33,7 +33,7 @@ func Command() *cobra.Command {
 	return cmd
 }
 
-// conclude prints the result of a check, as JSON or by text. It is an error that says what violations are if there are any.
+// conclude prints the result of a check, as JSON or by text. It returns an error with the meaning of violations if there are any.
 func conclude(cmd *cobra.Command, asJSON bool, result any, text func(out io.Writer), violations int, what string) error {
 	if err := command.Show(cmd, asJSON, result, text); err != nil || violations == 0 {
 		return err

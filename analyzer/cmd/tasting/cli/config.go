@@ -89,7 +89,7 @@ func readConfiguration(root *cobra.Command) (*configuration, error) {
 		c.Settings = append(c.Settings, v)
 	})
 	for _, x := range rc.list {
-		if x.ofBazel {
+		if x.isBazels {
 			name, value, _ := strings.Cut(x.word, "=")
 			if strings.Contains(name, "header") {
 				value = "(hidden)"

@@ -22,14 +22,15 @@ const rcName = ".tastingrc"
 
 const common = "common"
 
-// rcCommands are the commands that read such files. What a build or a test calls must not: its result is the same everywhere.
+// rcCommands are the commands that read such files. Commands that a build or a test calls must not: their results may not depend
+// on the user's files.
 var rcCommands = []string{"adopt", "check", "evaluate", "explain", "report", "select", "store", "test"}
 
 // setting is a flag in a file.
 type setting struct {
 	command           string // one of rcCommands, or common
 	word, name, value string
-	ofBazel           bool
+	isBazels          bool
 	place             string // FILE:LINE
 }
 
@@ -39,7 +40,7 @@ type settings struct {
 	list  []setting
 }
 
-// withRC sets the flags that files have for the command of args, and returns args with those that files have for Bazel.
+// withRC sets the flags that files have for the command of args, and returns args with the files' flags for Bazel.
 func withRC(root *cobra.Command, args []string) ([]string, error) {
 	cmd, rest, err := root.Find(args)
 	if err != nil || rcCommand(cmd) == "" || slices.Contains(args, "--help") || slices.Contains(args, "-h") {
@@ -53,7 +54,7 @@ func withRC(root *cobra.Command, args []string) ([]string, error) {
 	if _, err := s.apply(cmd, cmd.Flags()); err != nil {
 		return nil, err
 	}
-	if bazels := s.ofBazel(cmd); len(bazels) > 0 {
+	if bazels := s.bazelFlags(cmd); len(bazels) > 0 {
 		args = slices.Concat(args[:1:1], bazels, rest)
 	}
 	return args, nil
@@ -159,7 +160,7 @@ func (s *settings) apply(cmd *cobra.Command, own *pflag.FlagSet) (places map[str
 	for _, of := range []string{common, rcCommand(cmd)} {
 		for _, x := range s.list {
 			f := own.Lookup(x.name)
-			if x.command != of || x.ofBazel || f == nil {
+			if x.command != of || x.isBazels || f == nil {
 				continue
 			}
 			if err := own.Set(x.name, x.value); err != nil {
@@ -171,10 +172,10 @@ func (s *settings) apply(cmd *cobra.Command, own *pflag.FlagSet) (places map[str
 	return places, nil
 }
 
-// ofBazel returns the flags of Bazel that files have for cmd.
-func (s *settings) ofBazel(cmd *cobra.Command) (words []string) {
+// bazelFlags returns the flags of Bazel that files have for cmd.
+func (s *settings) bazelFlags(cmd *cobra.Command) (words []string) {
 	for _, x := range s.list {
-		if x.ofBazel && x.command == rcCommand(cmd) {
+		if x.isBazels && x.command == rcCommand(cmd) {
 			words = append(words, x.word)
 		}
 	}

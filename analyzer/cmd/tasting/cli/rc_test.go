@@ -43,7 +43,7 @@ func TestRC(t *testing.T) {
 		if _, err := rc.apply(cmd, cmd.Flags()); err != nil {
 			t.Fatal(err)
 		}
-		bazels := rc.ofBazel(cmd)
+		bazels := rc.bazelFlags(cmd)
 		var all []string
 		cmd.Flags().Visit(func(f *pflag.Flag) { all = append(all, f.Name+"="+f.Value.String()) })
 		return strings.Join(append(all, bazels...), " ")

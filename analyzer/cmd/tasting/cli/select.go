@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// selection is what is asked of a table of a service's tests.
+// selection are the arguments of a selection from a table of a service's tests.
 type selection struct {
 	dir, before, service string
 	manifests            []string

@@ -165,7 +165,7 @@ func (t *tester) checkFlags() error {
 	return nil
 }
 
-// tidy removes what is beyond the limits of what tasting keeps on disk, of runs only in the default directory.
+// tidy removes files of tasting beyond the limits of their directories. With runs, it removes files of runs, too.
 func (t *tester) tidy(ctx context.Context, runs bool) {
 	if t.Write {
 		for _, r := range store.Tidy(ctx, t.stores) {

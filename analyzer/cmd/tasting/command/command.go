@@ -69,13 +69,13 @@ func FindClangFlag(cmd *cobra.Command, clang *string) {
 		component.MinClang, component.MaxClang))
 }
 
-// homonyms are our boolean flags that Bazel has as well: with a value, they are Bazel's.
-const homonyms = "explain"
+// homonym is a boolean flag of ours that Bazel has as well: with a value, it is Bazel's.
+const homonym = "explain"
 
-// IsOwn reports whether x, found for an argument of a command whose other flags are Bazel's, is our flag. Assigned tells that the
+// IsOwn reports whether x, found for an argument of a command whose other flags are Bazel's, is our flag. Assigned is set if the
 // argument has a value.
 func IsOwn(x *pflag.Flag, assigned bool) bool {
-	return x != nil && !(x.Name == homonyms && x.Value.Type() == "bool" && assigned)
+	return x != nil && !(x.Name == homonym && x.Value.Type() == "bool" && assigned)
 }
 
 // ParseOwn parses those of args that are flags of cmd, which has DisableFlagParsing, and returns the others: Bazel's.
@@ -90,7 +90,7 @@ func ParseOwn(cmd *cobra.Command, args []string) (rest []string, err error) {
 	return rest, nil
 }
 
-// SplitOwn splits arguments into those that f knows and the others. Behind "--" all are others.
+// SplitOwn splits arguments into flags of f with their values, and the rest. Arguments from "--" on are rest.
 func SplitOwn(f *pflag.FlagSet, args []string) (own, rest []string) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]

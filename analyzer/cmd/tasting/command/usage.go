@@ -34,7 +34,7 @@ var wanted = map[string]string{
 	"float64": "a number, such as 0.05", "int": "a whole number", "uint64": "a whole number", "duration": "a duration with a unit, such as 5s", "bool": "true or false",
 }
 
-// FlagError says what is wrong with a flag of cmd, in words that name both.
+// FlagError returns an error about a flag that names the command, too.
 func FlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var bad *pflag.InvalidValueError

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Sections of an object in which it asks for libraries, by #pragma comment(lib).
+// Sections in which an object requests libraries, by #pragma comment(lib).
 const (
 	DependentLibraries = ".deplibs"
 	LinkerOptions      = ".linker-options"
@@ -40,7 +40,7 @@ func Directives(section string, content []byte) (words []string) {
 	return words
 }
 
-// directive asks for a library as an object does: by its name, by the name of its
+// directive requests a library as an object does: by its name, by the name of its
 // file, or by a path.
 func directive(name string) string {
 	switch {

@@ -428,21 +428,21 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides overrides, requested []string) *refgraph.Closure {
 	flags := slices.Concat(t.LinkFlags, t.Roots.LinkFlags, requested)
 	program := model(files, t.Roots.symbols(), overrides.of(files, flags), p)
-	roots := refgraph.Roots{Symbols: t.Roots.symbols(), Overrides: program.Foreign, Opened: files[0].opened, StaticC: len(lines) == 0, Idle: t.Idle, System: systemLibrary}
+	roots := refgraph.Roots{Symbols: t.Roots.symbols(), Overrides: program.Overrides, Opened: files[0].opened, StaticC: len(lines) == 0, Idle: t.Idle, System: systemLibrary}
 	for _, l := range lines {
-		roots.StaticC = roots.StaticC || l.Inside().C
+		roots.StaticC = roots.StaticC || l.StaticLibraries().C
 	}
 	if len(flags) > 0 {
 		lines = append(slices.Clip(lines), linkflags.Parse(flags, linkflags.Options{}))
 	}
 	// gold exports unique symbols. See link-lookup/unique-gold.
 	roots.Exports = mayExport(files[0].taken) || slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.Linker == "" || l.Linker == "gold" })
-	roots.GarbageCollected = slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.GCSections })
+	roots.GCSections = slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.GCSections })
 	program.Unusual = t.unusualReason(files, lines)
 	return composer.Compose(program, roots)
 }
 
-// unusual returns why the test's links are unusual, by their lines or by the test's declaration, or "".
+// unusualReason returns why the test's links are unusual, by their lines or by the test's declaration, or "".
 func (t *Test) unusualReason(files []*linkedFile, lines []*linkflags.Line) string {
 	switch {
 	case t.Roots.Exported:
@@ -466,7 +466,7 @@ func (t *Test) unusualReason(files []*linkedFile, lines []*linkflags.Line) strin
 			return "the line of the link: " + l.Unusual[0]
 		case len(files) > 1 && (isBare(l) || isBareCxx(l)):
 			return "a file is linked without libraries that drivers add"
-		case l.Inside().Any && l.Bsymbolic:
+		case l.StaticLibraries().Any && l.Bsymbolic:
 			return "a library binds its own copies of libraries of the system"
 		}
 	}

@@ -153,11 +153,11 @@ type linkedFile struct {
 	line  *linkflags.Line
 	// uncertain is why the link is unusual, for other reasons than flags, or empty.
 	uncertain string
-	// read are the response files of the line.
+	// responseFiles are the response files of the line.
 	responseFiles []responseFile
 	// prebuilt are the shared libraries on the line that Bazel doesn't link.
 	prebuilt []string
-	// several is set if a link reads a file in several configurations.
+	// severalConfigs is set if a link reads a file in several configurations.
 	severalConfigs bool
 	// taken are the files of the system that all links take, or nil if they aren't known.
 	taken *syslib.Taken
@@ -419,7 +419,7 @@ func checkNames(files []*linkedFile) {
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		l := by[name]
 		for _, x := range l {
-			if (x.given || x.loaded) && linkflags.IsSystems(name) {
+			if (x.given || x.loaded) && linkflags.IsSystemLibrary(name) {
 				x.uncertain = "it may be loaded as the system's " + name
 			}
 		}
@@ -480,7 +480,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 			l.byLink[f.link] = f
 		}
 	}
-	p := &linkmodel.Program{Foreign: overrides, Needs: pool.Defined(needs)}
+	p := &linkmodel.Program{Overrides: overrides, Needs: pool.Defined(needs)}
 	for i, f := range files {
 		if i == 0 || f.link == nil { // without links, the order is given
 			l.add(loadedFile{file: f})
@@ -506,9 +506,9 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 // describe sets the properties of a file from its line.
 func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
 	l := f.line
-	x.Bsymbolic, x.Linker, x.Collects, x.Complete = l.Bsymbolic, linkers[l.Linker], l.GCSections, !l.Shared || l.NoUndefined
+	x.Bsymbolic, x.Linker, x.GCSections, x.Complete = l.Bsymbolic, linkers[l.Linker], l.GCSections, !l.Shared || l.NoUndefined
 	x.Line, x.Code, x.System = f.lineID(), l.Code(), l.SystemInputs()
-	in := l.Inside()
+	in := l.StaticLibraries()
 	if f.taken != nil {
 		x.CxxWants = pool.Defined(f.taken.Wants)
 	} else {

@@ -25,8 +25,8 @@ type Roots struct {
 	Unusual string
 	// Opened is set if other programs may open the test's shared libraries: their whole content is then hashed.
 	Opened bool
-	// GarbageCollected is set if a file is linked with --gc-sections.
-	GarbageCollected bool
+	// GCSections is set if a file is linked with --gc-sections.
+	GCSections bool
 	// StaticC is set if the C library is linked statically. Its members ask by weak references which other members are there.
 	StaticC bool
 	// Exports is set if the compiler driver may have the executable export symbols that no library mentions.

@@ -114,7 +114,7 @@ func (x *Closure) unusualReason(roots Roots) string {
 	case resolvers > 1 || resolvers > 0 && several: // see link-symbols/ifunc-order and link-state/ifunc-library-order
 		return "an indirect function (ifunc) sees the order of relocations"
 	}
-	if roots.GarbageCollected {
+	if roots.GCSections {
 		if why := x.unusualCollection(roots, several); why != "" {
 			return why
 		}
@@ -243,7 +243,7 @@ func (x *Closure) surelyNeeds(roots Roots, kept []bool) bool {
 		}
 	}
 	for i, f := range x.program.Files {
-		if f.Collects && f.Linker != linkmodel.GNU && len(needs[i]) > 0 {
+		if f.GCSections && f.Linker != linkmodel.GNU && len(needs[i]) > 0 {
 			return false
 		}
 	}
@@ -429,7 +429,7 @@ func (x *Closure) needs(roots Roots) []map[string]bool {
 	for i := range needs {
 		needs[i] = map[string]bool{}
 		var related map[linkmodel.Symbol]bool // symbols with a relocation: LLD takes no other for a reference when it drops sections
-		if p.Files[i].Collects && p.Files[i].Linker == linkmodel.LLD {
+		if p.Files[i].GCSections && p.Files[i].Linker == linkmodel.LLD {
 			related = map[linkmodel.Symbol]bool{}
 			for k, in := range c.linked.Units {
 				if in.File == int32(i) {

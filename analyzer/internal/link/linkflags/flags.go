@@ -63,7 +63,7 @@ func recordSystem(p *parser, o option) {
 // recordUnusual records an unusual flag.
 func recordUnusual(p *parser, o option) {
 	if o.driver {
-		recordSystem(p, o) // it may be for these files
+		recordSystem(p, o)
 	} else {
 		record(p, o)
 	}
@@ -118,7 +118,7 @@ func define(table map[string]flag, e effect, spec string) {
 // prefix of the word.
 var driverFlags = func() map[string]flag {
 	t := map[string]flag{}
-	// Flags that change nothing but the names of written files.
+	// Flags that change only the names of written files.
 	define(t, ignore, `-o*: --output= --output: -MF*: -MT*: -MQ*: -save-temps* --save-temps* -dumpbase: -dumpbase-ext: -dumpdir: -aux-info:`)
 	// Flags for compilations and diagnostics. A driver may refuse them, or warn of them, which -Werror makes an error.
 	define(t, record, `-D*: -U*: -I*: -iquote*: -isystem*: -idirafter*: -include*: -imacros*: -iprefix*: -iwithprefix*: -isysroot*: -fdebug-prefix-map=
@@ -229,7 +229,7 @@ var linkerFlags = func() map[string]flag {
 	t := map[string]flag{}
 	// Flags that all linkers know and that change no program.
 	define(t, ignore, `o|output= M|print-map trace|t trace-symbol|y= v verbose? print-gc-sections no-print-gc-sections no-demangle`)
-	// Flags that a linker may not know, and then refuses. Many of them can't be seen in a running program.
+	// Flags that some linkers refuse. A running program can't see many of them.
 	define(t, record, `Map= threads? thread-count= no-threads build-id? error-limit= color-diagnostics? no-color-diagnostics compress-debug-sections= dependency-file=
 		reproduce= time-trace? time-trace-file= time-trace-granularity= stats no-stats print-memory-usage print-map-discarded cref no-cref demangle? gdb-index
 		no-gdb-index debug-names no-debug-names print-icf-sections no-print-icf-sections print-archive-stats= why-extract= why-live= keep-memory no-keep-memory
@@ -262,7 +262,7 @@ var linkerFlags = func() map[string]flag {
 	define(t, func(p *parser, o option) { record(p, o); p.Bsymbolic = o.name == "Bsymbolic" }, `Bsymbolic Bno-symbolic`)
 
 	// Flags that name symbols, export them, choose definitions, or change the order of units or sections. A flag that is
-	// missing here is unusual as well, but its value in the next word is then taken for a file.
+	// missing here is unusual as well, but its value in the next word becomes a file.
 	define(t, recordUnusual, `undefined|u= require-defined= entry|e= init= fini= defsym= wrap= export-dynamic|E export-dynamic-symbol= export-dynamic-symbol-list=
 		dynamic-list= dynamic-list-data dynamic-list-cpp-new dynamic-list-cpp-typeinfo version-script= default-script|dT= script|T= just-symbols= section-start= Ttext=
 		Tdata= Tbss= retain-symbols-file= exclude-libs= auxiliary|f= filter|F= audit= depaudit|P= plugin= plugin-opt= mllvm= oformat= mri-script|c= relocatable|r|i
@@ -342,8 +342,8 @@ var linkerFlags = func() map[string]flag {
 	return t
 }()
 
-// keywords are the keywords of -z that choose no definition and no order.
-var keywords = words.Set(`now lazy relro norelro execstack noexecstack defs undefs combreloc nocombreloc common nocommon text notext textoff textwarn origin
+// zKeywords are the keywords of -z that choose no definition and no order.
+var zKeywords = words.Set(`now lazy relro norelro execstack noexecstack defs undefs combreloc nocombreloc common nocommon text notext textoff textwarn origin
 		nodefaultlib nodelete nodlopen nodump copyreloc global separate-code noseparate-code separate-loadable-segments max-page-size= common-page-size= stack-size=
 		start-stop-gc nostart-stop-gc start-stop-visibility= ibt ibtplt shstk cet-report= lam-u48 lam-u57 lam-u48-report= lam-u57-report= lam-report= x86-64-baseline
 		x86-64-v2 x86-64-v3 x86-64-v4 isa-level-report= force-ibt retpolineplt hazardplt pac-plt force-bti bti-report= gcs= gcs-report= gcs-report-dynamic=
@@ -361,7 +361,7 @@ func recordKeyword(p *parser, o option) {
 	switch {
 	case o.value == "origin" || o.value == "nodefaultlib":
 		recordSystem(p, o)
-	case keywords[name]:
+	case zKeywords[name]:
 		record(p, o)
 		p.NoUndefined = p.NoUndefined || o.value == "defs"
 	default:

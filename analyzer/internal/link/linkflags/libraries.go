@@ -9,8 +9,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 )
 
-// runtimes are the libraries of the C and C++ runtimes. The names that they call in a program are known (overrides.txt and
-// libcxx.txt of package fingerprint). Those of OpenMP, and of small libraries besides libstdc++ and the C library, aren't.
+// runtimes are the libraries of the C and C++ runtimes. Package fingerprint lists the names that they call in a program
+// (overrides.txt and libcxx.txt). It has no list for OpenMP, and for small libraries of gcc and glibc.
 var runtimes = words.Set(`asan atomic anl c c++ c++abi c_nonshared clang_rt dl gcc gcc_eh gcc_s gcov hwasan
 	itm lsan m mvec nsl nss_files pthread pthread_nonshared resolv rt ssp ssp_nonshared stdc++ supc++
 	tsan ubsan unwind util`)
@@ -66,24 +66,24 @@ func isRuntime(stem string) bool {
 
 var startFile = lazyregexp.New(`^([SgrM]?crt1|crt[in]|(clang_rt\.)?crt(begin|end)[ST]?(-\w+)?)\.o$`)
 
-// besides are libraries of the system that aren't runtimes.
-var besides = words.Set(`BrokenLocale gfortran gomp iomp5 omp quadmath thread_db`)
+// otherLibraries are libraries of the system that aren't runtimes.
+var otherLibraries = words.Set(`BrokenLocale gfortran gomp iomp5 omp quadmath thread_db`)
 
-// IsSystems reports whether the base name of a shared library is that of a library of the system: a loader would take one
+// IsSystemLibrary reports whether the base name of a shared library is that of a library of the system: a loader would take one
 // for the other. Names of glibc and the compilers have a version, those of LLVM's runtimes don't.
-func IsSystems(name string) bool {
+func IsSystemLibrary(name string) bool {
 	stem, version, shared := strings.Cut(strings.TrimPrefix(name, "lib"), ".so")
 	if !shared || version == "" && stem != "omp" && !strings.HasPrefix(stem, "clang_rt.") {
 		return false
 	}
-	return isRuntime(stem) || besides[stem] || strings.HasPrefix(stem, "nss_") || strings.HasPrefix(name, "ld-")
+	return isRuntime(stem) || otherLibraries[stem] || strings.HasPrefix(stem, "nss_") || strings.HasPrefix(name, "ld-")
 }
 
-// Inside are the libraries of the system that are linked statically: any, the C library, the C++ library.
-type Inside struct{ Any, C, Cxx bool }
+// StaticLibraries are the libraries of the system that are linked statically: any, the C library, the C++ library.
+type StaticLibraries struct{ Any, C, Cxx bool }
 
-// Inside returns which libraries of the system are linked statically into the file.
-func (l *Line) Inside() (in Inside) {
+// StaticLibraries returns the libraries of the system that are linked statically into the file.
+func (l *Line) StaticLibraries() (in StaticLibraries) {
 	in.C = l.Static || l.end.Static
 	in.Cxx = in.C || slices.Contains(l.Flags, "-static-libstdc++")
 	in.Any = in.Cxx || slices.ContainsFunc(l.Flags, func(f string) bool { return strings.HasPrefix(f, "-static-") })
@@ -95,9 +95,9 @@ func (l *Line) Inside() (in Inside) {
 	return in
 }
 
-// Order returns the order of the items, or nil if all that the build makes is in front of all libraries of the system: both
-// may define a symbol, and linkers and loaders take the first. See link-order/system-library-order-nested. Items of the
-// build that are adjacent have no names.
+// Order returns the order of the items, or nil if the build's items are in front of all libraries of the system. If both
+// define a symbol, linkers and loaders take the first. See link-order/system-library-order-nested. One word stands for
+// adjacent items of the build.
 func (l *Line) Order() []string {
 	system := func(x Item) bool { return x.Built == "" }
 	items := l.Items[:l.lastBuilt()+1]
@@ -120,24 +120,24 @@ func (l *Line) Order() []string {
 	return []string{strings.Join(words, " ")}
 }
 
-// SystemInputs identifies what the link takes from the system, for any kind of output.
+// SystemInputs identifies the files of the system that the link takes, for any kind of output.
 func (l *Line) SystemInputs() string {
-	words := slices.DeleteFunc(withoutRepeats(l.system), kind.MatchString)
+	words := slices.DeleteFunc(withoutRepeats(l.system), outputKind.MatchString)
 	for _, s := range l.systemLibraries() {
 		words = append(words, s.name)
 	}
 	return strings.Join(words, "\n")
 }
 
-// kind matches flags for the kind of output.
-var kind = lazyregexp.New(`^(-Wl,-)?-(shared|pie|no-pie)$`)
+// outputKind matches flags for the kind of output.
+var outputKind = lazyregexp.New(`^(-Wl,-)?-(shared|pie|no-pie)$`)
 
-// Code returns the Flags that may change what the code in a file does, without those for the kind of output. Each is there
-// once, the last one first: if two exclude each other, the last one wins. See link-files/unused-execstack.
+// Code returns the Flags that may change the behaviour of code in a file, without those for the kind of output. It has each
+// flag once, the last one first: if two exclude each other, the last one wins. See link-files/unused-execstack.
 func (l *Line) Code() string {
 	var words []string
 	for _, f := range slices.Backward(l.Flags) {
-		if !slices.Contains(words, f) && !kind.MatchString(f) && !notCode.MatchString(f) {
+		if !slices.Contains(words, f) && !outputKind.MatchString(f) && !notCode.MatchString(f) {
 			words = append(words, f)
 		}
 	}
@@ -196,9 +196,9 @@ func (l *Line) Probe() (compile, link []string) {
 	return withoutRepeats(l.driver), link
 }
 
-// Named returns the absolute paths in recorded flags: of scripts, lists of symbols and plugins, which the build doesn't
-// know, and of directories.
-func (l *Line) Named() []string {
+// FlagPaths returns the absolute paths in recorded flags: of directories, and of scripts, lists of symbols and plugins that the
+// build doesn't know.
+func (l *Line) FlagPaths() []string {
 	var names []string
 	for _, w := range slices.Concat(l.Flags, l.system) {
 		// A path may begin behind a letter of a flag or a separator, and end at a comma.

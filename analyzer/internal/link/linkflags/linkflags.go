@@ -18,17 +18,17 @@
 // # Effects
 //
 // A table has for each flag its effect:
-//   - ignore: it changes nothing that a program can see, and no linker refuses it.
+//   - ignore: no program can see it, and no linker refuses it.
 //   - record: its text is in Line.Flags, and so in the key of a test.
 //   - recordSystem: in addition, it decides which files of the system are opened.
 //   - setState: it decides how the items after it are linked (State).
 //   - recordUnusual: its text is recorded and a reason in Line.Unusual. The whole link is then hashed by content.
 //
-// A flag that is in no table is unusual. To forget a flag costs a run, never a wrong result.
+// A flag that is in no table is unusual. So a missing flag costs a run, never a wrong result.
 //
 // # What isn't on the line
 //
-// The driver adds files and flags, which differ from one installation to the next. Line.Probe is a line that shows them: see
+// The driver adds files and flags, which differ between installations. Line.Probe returns a line that shows them: see
 // package syslib.
 package linkflags
 
@@ -127,13 +127,12 @@ const (
 type Options struct {
 	// Open reads a response file (@FILE). Without it none can be read.
 	Open func(path string) ([]byte, error)
-	// Built reports whether the build makes or knows the file at a path, so that its content is hashed elsewhere. For a file
-	// that is on the line by its path, each output of the build is known in any case.
+	// Built reports whether the build makes or knows the file at a path, so that its content is hashed elsewhere. It isn't
+	// called for an output of the build that is on the line by its path.
 	Built func(path string) bool
 }
 
-// FillIn sets what l leaves to the driver: the linker, and whether --as-needed is passed. Both may be unknown ("" and
-// Default).
+// FillIn sets the driver's defaults in l: the linker ("" if it isn't known), and --as-needed (or Default).
 func (l *Line) FillIn(linker string, asNeeded Choice) {
 	if l.Linker == "" {
 		l.Linker = linker

@@ -66,7 +66,7 @@ func dump(l *Line) string {
 			parts = append(parts, b.name)
 		}
 	}
-	unusual := slices.DeleteFunc(slices.Clone(l.Unusual), func(why string) bool { return strings.HasSuffix(why, ofTheSystem) }) // see TestLibraries
+	unusual := slices.DeleteFunc(slices.Clone(l.Unusual), func(why string) bool { return strings.HasSuffix(why, mayCallAny) }) // see TestLibraries
 	for _, x := range [][2]string{{"linker", l.Linker}, {"soname", l.Soname}, {"unusual", strings.Join(unusual, ", ")}} {
 		if x[1] != "" {
 			add(x[0], x[1])
@@ -350,7 +350,7 @@ func TestLibraries(t *testing.T) {
 	} {
 		l := parse(line)
 		var words []string
-		in := l.Inside()
+		in := l.StaticLibraries()
 		for _, w := range []struct {
 			on   bool
 			name string
@@ -482,14 +482,14 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-func TestIsSystems(t *testing.T) {
+func TestIsSystemLibrary(t *testing.T) {
 	for name, want := range map[string]bool{
 		"libm.so.6": true, "libgcc_s.so.1": true, "libstdc++.so.6": true, "libc++abi.so.1.0": true, "ld-linux-x86-64.so.2": true, "libnss_files.so.2": true,
 		"libomp.so": true, "libclang_rt.asan-x86_64.so": true,
 		// Libraries of the build have no version.
 		"libm.so": false, "libutil.so": false, "libgcc_o.so.1": false, "libm.a": false, "m": false,
 	} {
-		if got := IsSystems(name); got != want {
+		if got := IsSystemLibrary(name); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

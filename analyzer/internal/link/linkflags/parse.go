@@ -30,8 +30,8 @@ func newParser(o Options) *parser {
 	return &parser{Line: new(Line), options: o}
 }
 
-// ofTheSystem is the end of the reason for an unknown library of the system.
-const ofTheSystem = " of the system may call or look up any name"
+// mayCallAny is the end of the reason for an unknown library of the system.
+const mayCallAny = " of the system may call or look up any name"
 
 // finish reads what the driver passes to the linker, and completes the line.
 func (p *parser) finish() *Line {
@@ -58,7 +58,7 @@ func (p *parser) finish() *Line {
 	p.resolve()
 	for _, s := range p.systemLibraries() {
 		if !s.runtime {
-			p.markUnusual(s.name + ofTheSystem)
+			p.markUnusual(s.name + mayCallAny)
 		}
 		if s.static && s.front && !strings.HasSuffix(s.name, ".o") {
 			p.markUnusual(s.name + ", an archive of the system, is in front of what is built") // see link-inside/front-weak
@@ -180,8 +180,8 @@ func lookUpLinker(w string) (o option, k flag, ok bool) {
 	return o, k, true
 }
 
-// abbreviates reports whether a linker may take a word for the beginning of a long flag. It doesn't for l, L and o, which
-// are followed by a value.
+// abbreviates reports whether a word may be the beginning of a long flag for a linker. Words that begin with l, L or o aren't:
+// a value follows these letters.
 func abbreviates(name string) bool {
 	if strings.ContainsRune("lLo", rune(name[0])) || len(name) < 3 {
 		return false
@@ -223,8 +223,7 @@ func isOutput(p string) bool {
 type parser struct {
 	*Line
 	options Options
-	// early and late are the words that the driver passes to the linker: those that it puts in front, and those whose place
-	// on the line it keeps.
+	// early and late are the words that the driver passes to the linker: early ones in front, late ones at their place on the line.
 	early, late []string
 	// dangling is a last flag without its value.
 	dangling []string
@@ -261,8 +260,8 @@ func (p *parser) addItem(k Kind, name string) {
 	p.Items = append(p.Items, Item{Kind: k, Name: name, State: p.State})
 }
 
-// implicit are libraries that drivers link without -l, some of them because of a flag.
-var implicit = strings.Fields(`asan atomic atomic_asneeded c c++ c++abi dl gcc gcc_eh gcc_s gcov gomp gomp-plugin-host hwasan iomp5 itm lsan m
+// driverLibraries are libraries that drivers link without -l, some of them because of a flag.
+var driverLibraries = strings.Fields(`asan atomic atomic_asneeded c c++ c++abi dl gcc gcc_eh gcc_s gcov gomp gomp-plugin-host hwasan iomp5 itm lsan m
 	omp pthread quadmath resolv rt ssp ssp_nonshared stdc++ stdc++exp supc++ tsan ubsan unwind`)
 
 // resolve finds the items that the build knows.
@@ -271,7 +270,7 @@ func (p *parser) resolve() {
 		if path.IsAbs(d) || strings.HasPrefix(d, "external/") {
 			continue // of the toolchain
 		}
-		for _, name := range implicit {
+		for _, name := range driverLibraries {
 			if slices.Contains(p.driver, "-nostdlib") || slices.Contains(p.driver, "-nodefaultlibs") {
 				break
 			}
@@ -301,7 +300,7 @@ func (p *parser) resolve() {
 			}
 		}
 		// No library of the system has a name that Bazel makes of a label.
-		if x.Built != "" && foreign != "" && !mangled.MatchString(x.Built) {
+		if x.Built != "" && foreign != "" && !mangledLibrary.MatchString(x.Built) {
 			p.markUnusual("-l" + x.Name + " may be in " + foreign + ", too")
 		}
 	}
@@ -325,8 +324,8 @@ func (p *parser) find(dir string, x *Item) string {
 	return ""
 }
 
-// mangled matches libraries that Bazel has named by their labels.
-var mangled = lazyregexp.New(`/_solib_[^/]+/lib(lib|[^/]*_S)[^/]*$`)
+// mangledLibrary matches libraries that Bazel has named by their labels.
+var mangledLibrary = lazyregexp.New(`/_solib_[^/]+/lib(lib|[^/]*_S)[^/]*$`)
 
 // configuration matches the name of a configuration in paths of outputs.
 var configuration = lazyregexp.New(`\bbazel-out/[^/]+/`)

@@ -32,7 +32,7 @@ type search struct {
 	stamp uint32 // of marks
 	out   []int32
 	in    []bool // of each entry: it is linked
-	sure  []bool // of each entry: no library of the system may have satisfied the reference for which it is taken
+	sure  []bool // of each entry: it is linked, even if a library of the system defines the symbol
 }
 
 // mark is the state of a symbol at a place of the line.
@@ -80,7 +80,7 @@ func (s *search) searchFile(file int32) {
 
 // takeAll takes each unit of a file once: an archive may be on the line twice.
 func (s *search) takeAll(file int32) {
-	epoch := s.tick()
+	epoch := s.newEpoch()
 	s.taken[file] = nil
 	for _, e := range s.p.Files[file].Entries {
 		if e.Library == 0 && s.seen[e.Unit] != epoch {
@@ -144,8 +144,8 @@ func (s *search) searchBoth(f *File, file int32) []int32 {
 	return taken
 }
 
-// checkMembers finds members of archives that may or may not be linked: because of libraries of the system, start files,
-// tentative definitions, and shared libraries that were linked with --gc-sections.
+// checkMembers marks the program as unusual if a member of an archive may or may not be linked, because of libraries of the
+// system, start files, tentative definitions, or shared libraries that were linked with --gc-sections.
 func (s *search) checkMembers(f *File) {
 	t := s.Table
 	var unsure []Entry // for which a library of the system may ask
@@ -156,7 +156,7 @@ func (s *search) checkMembers(f *File) {
 		asked := false
 		for _, d := range t.units[e.Unit].Defs {
 			name, m := t.Name(d.Symbol), s.markOf(d.Symbol)
-			foreign := slices.Contains(s.p.Foreign, d.Symbol)
+			foreign := slices.Contains(s.p.Overrides, d.Symbol)
 			switch {
 			case s.in[i] && m.collectable: // see link-state/gc-library-wants-member
 				s.markUnusual("a library needs " + name + " of a member of an archive, unless its linker has dropped what does")
@@ -182,15 +182,15 @@ func (s *search) checkMembers(f *File) {
 	}
 }
 
-// checkShadowed finds symbols that both a shared library and a member of an archive define: mold takes the first one on
-// the line, LLD that of the library.
+// checkShadowed finds symbols that both a shared library and a member of an archive define. Mold takes the first definition on
+// the line, LLD the library's.
 func (s *search) checkShadowed(f *File) {
 	shared := map[Symbol]bool{}
 	for _, e := range f.Entries {
 		if e.Library != 0 {
 			for _, u := range s.taken[e.Library] {
 				for _, d := range s.Table.units[u].Defs {
-					shared[d.Symbol] = shared[d.Symbol] || !hides(d.Visibility)
+					shared[d.Symbol] = shared[d.Symbol] || !isHidden(d.Visibility)
 				}
 			}
 		}
@@ -207,7 +207,7 @@ var startFiles = []string{"_start", "_init", "_fini", "_IO_stdin_used", "__data_
 
 // begin begins the search of one linker.
 func (s *search) begin(f *File, file int32) {
-	s.stamp = s.tick()
+	s.stamp = s.newEpoch()
 	s.out = s.out[:0]
 	for _, l := range []*[]bool{&s.in, &s.sure} {
 		*l = slices.Grow((*l)[:0], len(f.Entries))[:len(f.Entries)]
@@ -284,11 +284,11 @@ func (s *search) library(f *File, file int32) {
 	for _, u := range s.taken[file] {
 		for _, d := range s.Table.units[u].Defs {
 			x := of(d.Symbol)
-			x.defined, x.hidden = true, x.hidden || hides(d.Visibility)
+			x.defined, x.hidden = true, x.hidden || isHidden(d.Visibility)
 		}
 		for _, r := range s.Table.units[u].Refs {
 			x := of(r.Symbol)
-			x.hidden, x.strong = x.hidden || hides(r.Visibility), x.strong || !r.Weak
+			x.hidden, x.strong = x.hidden || isHidden(r.Visibility), x.strong || !r.Weak
 		}
 	}
 	// In dynamic symbol tables, undefined symbols come first.
@@ -299,7 +299,7 @@ func (s *search) library(f *File, file int32) {
 			if x.strong && m.state == archived {
 				wants++
 			}
-			if x.strong && m.state != wanted && m.state != defined && s.p.Files[file].Collects {
+			if x.strong && m.state != wanted && m.state != defined && s.p.Files[file].GCSections {
 				m.collectable = true
 			}
 			s.refer(f, id, !x.strong, false)
@@ -370,7 +370,7 @@ func (s *search) searchArchive(f *File, start, end int) {
 	}
 }
 
-// isWanted reports whether the unit of an entry defines a wanted symbol, and records whether that is sure.
+// isWanted reports whether the unit of an entry defines a wanted symbol, and sets s.sure.
 func (s *search) isWanted(f *File, i int32) (is bool) {
 	for _, d := range s.Table.units[f.Entries[i].Unit].Defs {
 		if s.markOf(d.Symbol).state == wanted {
@@ -384,7 +384,7 @@ func (s *search) isWanted(f *File, i int32) (is bool) {
 // isSure reports whether an entry is taken for certain if x is wanted: no library of the system in front of it may define
 // x.
 func (s *search) isSure(f *File, i int32, x Symbol) bool {
-	return !f.Entries[i].BehindSystem || !slices.Contains(s.p.Foreign, x)
+	return !f.Entries[i].BehindSystem || !slices.Contains(s.p.Overrides, x)
 }
 
 // searchLLD takes members as LLD does.

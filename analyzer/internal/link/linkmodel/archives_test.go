@@ -75,7 +75,7 @@ func TestCopiesOfTheSystem(t *testing.T) {
 			}
 			for _, s := range []string{taken, left, c.copy} {
 				if s != "" {
-					p.Foreign = append(p.Foreign, table.Symbol(s))
+					p.Overrides = append(p.Overrides, table.Symbol(s))
 				}
 			}
 			l := NewLinked(table)
@@ -131,12 +131,12 @@ func TestNeeds(t *testing.T) {
 			}
 			unit := Entry{Unit: table.Add(&manifest.Manifest{Units: []*manifest.Unit{{Exact: !c.inexact, References: []*manifest.Reference{c.ref}}}}, 0, nil), Lazy: c.lazy}
 			library := Entry{Library: 1, AsNeeded: true}
-			p := &Program{Files: []File{{Linker: linker, Collects: c.collects, Complete: true, Entries: []Entry{unit, {Library: 2}, library}}, {Name: "libf", Entries: []Entry{{Unit: define("f")}}}, {Entries: []Entry{{Unit: define(c.other)}}}}}
+			p := &Program{Files: []File{{Linker: linker, GCSections: c.collects, Complete: true, Entries: []Entry{unit, {Library: 2}, library}}, {Name: "libf", Entries: []Entry{{Unit: define("f")}}}, {Entries: []Entry{{Unit: define(c.other)}}}}}
 			if c.behind {
 				p.Files[0].Entries = []Entry{{Library: 2}, library, unit}
 			}
 			if c.foreign {
-				p.Foreign = []Symbol{table.Symbol("f")}
+				p.Overrides = []Symbol{table.Symbol("f")}
 			}
 			if c.start {
 				p.Needs = []Symbol{table.Symbol("f")}

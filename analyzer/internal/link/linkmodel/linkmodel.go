@@ -50,8 +50,8 @@ import (
 // Program is a list of linked files in the order in which the loader searches them. The first one is the executable.
 type Program struct {
 	Files []File
-	// Foreign are the symbols to which libraries of the system may refer.
-	Foreign []Symbol
+	// Overrides are the symbols that libraries of the system may define or refer to.
+	Overrides []Symbol
 	// Needs are the symbols to which start files refer: main.
 	Needs []Symbol
 	// Unusual is why the program isn't modelled, or empty.
@@ -68,16 +68,16 @@ type File struct {
 	Bsymbolic bool
 	// Linker is the linker that searches archives.
 	Linker Linker
-	// Collects is set by --gc-sections. LLD drops sections before it computes DT_NEEDED and the dynamic symbol table, GNU ld
+	// GCSections is set by --gc-sections. LLD drops sections before it computes DT_NEEDED and the dynamic symbol table, GNU ld
 	// after that.
-	Collects bool
+	GCSections bool
 	// CxxInside is set if the C++ library is linked statically and its references aren't known. If they are known, CxxWants
 	// has them.
 	CxxInside bool
 	CxxWants  []Symbol
 	// Complete is set if undefined symbols are errors: for executables, and with -z defs.
 	Complete bool
-	// Line identifies what the command line says, Code its flags for code, System what it takes from the system.
+	// Line identifies the command line, Code its flags for code, System the files of the system that it takes.
 	Line, Code, System string
 }
 
@@ -141,7 +141,7 @@ type Linked struct {
 
 	epoch       uint32
 	program     uint32    // the epoch in which the current program began
-	only        []int32   // of each unit: index in Units, notLinked or inSeveral
+	index       []int32   // of each unit: index in Units, notLinked or inSeveral
 	symbols     []state   // of each symbol
 	touched     []Symbol  // those whose slot belongs to the current file
 	scopes      [][]Scope // of each symbol, by file
@@ -257,11 +257,11 @@ func (l *Linked) Link(p *Program) {
 
 // reset forgets the previous program.
 func (l *Linked) reset(p *Program) {
-	for len(l.only) < len(l.Table.units) {
-		l.only = append(l.only, notLinked)
+	for len(l.index) < len(l.Table.units) {
+		l.index = append(l.index, notLinked)
 	}
 	for _, x := range l.Units {
-		l.only[x.Unit] = notLinked
+		l.index[x.Unit] = notLinked
 	}
 	for _, s := range l.scoped {
 		l.scopes[s] = l.scopes[s][:0]
@@ -281,11 +281,11 @@ func (l *Linked) reset(p *Program) {
 	l.ownBindings = slices.Grow(l.ownBindings[:0], len(p.Files))[:len(p.Files)]
 	clear(l.ownBindings)
 	clear(l.discarded)
-	l.program = l.tick()
+	l.program = l.newEpoch()
 }
 
-// tick begins a new epoch: everything that is stamped with an earlier one is forgotten.
-func (l *Linked) tick() uint32 {
+// newEpoch begins a new epoch: everything with the stamp of an earlier one is forgotten.
+func (l *Linked) newEpoch() uint32 {
 	l.epoch++
 	return l.epoch
 }
@@ -297,8 +297,7 @@ func (l *Linked) markUnusual(why string) {
 	}
 }
 
-// unusualLines returns why command lines and names of symbols don't decide which libraries are loaded and what linkers
-// export for them, or "".
+// unusualLines returns why the libraries that are loaded, or the symbols that linkers export for them, aren't known, or "".
 func unusualLines(t *Table, p *Program) string {
 	for by, f := range p.Files {
 		on := make([]bool, len(p.Files))
@@ -324,11 +323,10 @@ func unusualLines(t *Table, p *Program) string {
 }
 
 // surelyNeeds reports whether every linker keeps the library at an entry in spite of --as-needed: a unit in front of it
-// has a reference, reached or not, that is bound to the library. GNU ld looks at references before it drops sections,
-// LLD after that.
+// has a reference, reached or not, that is bound to the library. GNU ld reads references before --gc-sections, LLD after it.
 func surelyNeeds(t *Table, p *Program, by, at int) bool {
 	f := &p.Files[by]
-	if f.Collects && f.Linker != GNU {
+	if f.GCSections && f.Linker != GNU {
 		return false
 	}
 	provides := map[Symbol]bool{} // symbols that the library exports and that nothing in front of it defines
@@ -345,10 +343,10 @@ func surelyNeeds(t *Table, p *Program, by, at int) bool {
 	for _, e := range p.Files[f.Entries[at].Library].Entries {
 		if e.Library == 0 {
 			for _, d := range t.units[e.Unit].Defs {
-				provides[d.Symbol] = provides[d.Symbol] && !hides(d.Visibility)
+				provides[d.Symbol] = provides[d.Symbol] && !isHidden(d.Visibility)
 			}
 			for _, r := range t.units[e.Unit].Refs {
-				provides[r.Symbol] = provides[r.Symbol] && !hides(r.Visibility)
+				provides[r.Symbol] = provides[r.Symbol] && !isHidden(r.Visibility)
 			}
 		}
 	}
@@ -362,7 +360,7 @@ func surelyNeeds(t *Table, p *Program, by, at int) bool {
 	return by == 0 && slices.ContainsFunc(p.Needs, func(s Symbol) bool { return provides[s] }) || slices.ContainsFunc(f.Entries[:at], func(e Entry) bool {
 		return e.Library == 0 && !e.Lazy && t.units[e.Unit].Exact &&
 			slices.ContainsFunc(t.units[e.Unit].Refs, func(r Ref) bool {
-				return !r.Weak && provides[r.Symbol] && !slices.Contains(p.Foreign, r.Symbol) // else a library of the system may define it first
+				return !r.Weak && provides[r.Symbol] && !slices.Contains(p.Overrides, r.Symbol) // else a library of the system may define it first
 			})
 	})
 }
@@ -379,10 +377,10 @@ func (l *Linked) Ambiguous(s Symbol) bool { return l.anyInDoubt && l.ambiguous[s
 
 // add links a unit into a file.
 func (l *Linked) add(file, unit int32) {
-	if l.only[unit] == notLinked {
-		l.only[unit] = int32(len(l.Units))
+	if l.index[unit] == notLinked {
+		l.index[unit] = int32(len(l.Units))
 	} else {
-		l.only[unit] = inSeveral
+		l.index[unit] = inSeveral
 	}
 	l.Units = append(l.Units, LinkedUnit{file, unit})
 }
@@ -418,7 +416,7 @@ func (l *Linked) keepsGroup(group Symbol, in int32) bool {
 // bind makes the scopes of a file: one for each symbol with several definitions, or with a visibility other than the
 // default. All other symbols are isPlain. The file's units start at the index base of Linked.Units.
 func (l *Linked) bind(f *File, file int32, units []LinkedUnit, base int32) {
-	l.tick()
+	l.newEpoch()
 	l.touched = l.touched[:0]
 	for i, u := range units {
 		l.define(f, l.Table.units[u.Unit], u.Unit, base+int32(i))
@@ -514,7 +512,7 @@ func (l *Linked) addScope(f *File, file int32, s Symbol, x *slot) {
 		y.Own, y.Exported = true, false
 		// A hidden weak reference stays undefined for GNU ld and LLD.
 		l.markAmbiguous(s, f.Linker != GNU && f.Linker != LLD)
-	case hides(x.visibility):
+	case isHidden(x.visibility):
 		y.Own, y.Exported = true, false
 	case x.visibility == manifest.Visibility_VISIBILITY_PROTECTED, f.Bsymbolic:
 		y.Own = true
@@ -529,7 +527,7 @@ func (l *Linked) addScope(f *File, file int32, s Symbol, x *slot) {
 	l.scopes[s] = append(l.scopes[s], y)
 }
 
-// compareFiles finds the symbols for which linkers and loaders don't take the first exported definition.
+// compareFiles marks symbols as ambiguous whose first exported definition may not win.
 func (l *Linked) compareFiles() {
 	for _, s := range l.scoped {
 		if len(l.scopes[s]) < 2 {
@@ -553,7 +551,7 @@ func (l *Linked) compareFiles() {
 
 // isPlain reports whether s has one definition, which is in a unit, and all references to s are bound to it.
 func (l *Linked) isPlain(s Symbol, unit int32) bool {
-	return l.Table.isPlain(s) && l.only[unit] >= 0
+	return l.Table.isPlain(s) && l.index[unit] >= 0
 }
 
 // Resolve appends the definitions that a reference to s in a file is bound to: none if no unit defines it, one, or
@@ -566,7 +564,7 @@ func (l *Linked) Resolve(out []Definition, file int32, s Symbol) []Definition {
 	scopes := l.scopes[s]
 	if len(scopes) == 0 {
 		if l.isPlain(s, use.unit) {
-			out = append(out, Definition{l.only[use.unit], use.component})
+			out = append(out, Definition{l.index[use.unit], use.component})
 		}
 		return out
 	}
@@ -592,8 +590,8 @@ func (l *Linked) Resolve(out []Definition, file int32, s Symbol) []Definition {
 	return out
 }
 
-// Scopes returns what files do with s, in their order: those that define it, or restrict it by hidden references. It is
-// empty for a symbol whose only definition is the same for all files.
+// Scopes returns the scopes of s, by file: of files that define it, or restrict it by hidden references. It returns none
+// if all files are bound to one definition.
 func (l *Linked) Scopes(s Symbol) []Scope { return l.scopes[s] }
 
 // Definitions appends the definition of s in each file that defines it, whether or not other files see it.

@@ -196,6 +196,6 @@ func (t *Table) isCopy(d Def) bool {
 	return d.Group != None && strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_Zn") && !strings.HasPrefix(name, "_Zd")
 }
 
-func hides(v manifest.Visibility) bool {
+func isHidden(v manifest.Visibility) bool {
 	return v == manifest.Visibility_VISIBILITY_HIDDEN || v == manifest.Visibility_VISIBILITY_INTERNAL
 }

@@ -2,15 +2,14 @@ package syslib
 
 import "strings"
 
-// ChangesLoading reports whether a variable of a program's environment may have the dynamic loader take other
-// files, or bind or initialise them in another way, than the files say. So may unknown variables of the
-// loader.
+// ChangesLoading reports whether a variable of the environment may change the files that the dynamic loader
+// takes, their bindings or the order of their initialisers. Unknown variables of the loader may.
 func ChangesLoading(name, value string) bool {
 	switch name {
 	case "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD", "GCONV_PATH": // the last by iconv_open and the like
 		return value != ""
 	case "LD_BIND_NOW", "LD_RUN_PATH":
-		return false // when it binds; the static linker's
+		return false // they change the time of binding, or are the static linker's
 	case "GLIBC_TUNABLES":
 		return strings.Contains(value, "glibc.rtld.") // the order of initialisers
 	}
@@ -21,7 +20,7 @@ func ChangesLoading(name, value string) bool {
 // libraries for suppressions.
 func ForSanitizer(name string) bool { return strings.HasSuffix(name, "SAN_OPTIONS") }
 
-// Suppresses reports whether a variable with a value has suppressions.
+// Suppresses reports whether the value of a variable has suppressions of a sanitizer.
 func Suppresses(name, value string) bool {
 	return ForSanitizer(name) && strings.Contains(value, "suppressions")
 }

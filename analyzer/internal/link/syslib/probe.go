@@ -22,18 +22,18 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
 )
 
-// Linker is a driver that links.
+// Linker is a compiler driver by which a probe links.
 type Linker struct {
 	Path string
 	Dir  string   // the working directory
 	Env  []string // nil is that of this process
-	// Shared is for probes by the same linker, or nil.
-	Shared *Shared
+	// Cache is the cache of the same linker's probes, or nil.
+	Cache *Cache
 }
 
-// Shared keeps links, and the files that they read, for further probes by the same linker: each line is
-// linked once. It may be used concurrently, as long as the system doesn't change.
-type Shared struct {
+// Cache keeps links, and the files that they read, for further probes by the same linker: each line is
+// linked once. It is safe for concurrent use, and valid as long as the system doesn't change.
+type Cache struct {
 	mu      sync.Mutex
 	objects map[string]string // by the flags that they are compiled with
 	links   map[string]*sharedLink
@@ -42,13 +42,13 @@ type Shared struct {
 	opened  sync.Map         // by path: func() (*dynamic, error)
 }
 
-// open returns what the loader reads of a file.
-func (s *Shared) open(path string) (*dynamic, error) { return once(&s.opened, path, openDynamic) }
+// open returns the part of a file that the loader reads.
+func (s *Cache) open(path string) (*dynamic, error) { return once(&s.opened, path, openDynamic) }
 
 // hash returns the SHA-256 of a file.
-func (s *Shared) hash(path string) (Digest, error) { return once(&s.hashes, path, wholefile.Digest) }
+func (s *Cache) hash(path string) (Digest, error) { return once(&s.hashes, path, wholefile.Digest) }
 
-// once reads a file unless its result is known.
+// once returns the known result for a path, or reads the file.
 func once[T any](known *sync.Map, path string, read func(string) (T, error)) (T, error) {
 	f, _ := known.LoadOrStore(path, sync.OnceValues(func() (T, error) { return read(path) }))
 	return f.(func() (T, error))()
@@ -66,7 +66,7 @@ type Probe struct {
 	Links []Link
 
 	program string // by the first line
-	shared  *Shared
+	shared  *Cache
 }
 
 // Link is the result of a probe for one line.
@@ -114,8 +114,8 @@ type Taken struct {
 	program []*File
 }
 
-// Of returns what links by some lines take from the system: first that of a program, then those of its
-// libraries. It is nil unless p has all of them.
+// Of returns the files of the system that links by some lines take: the line of a program, then those of its
+// libraries. It returns nil unless p has all lines.
 func (p *Probe) Of(lines ...*linkflags.Line) *Taken {
 	t := new(Taken)
 	seen := map[string]bool{}
@@ -172,14 +172,13 @@ func (t *Taken) Provides(symbol string) bool {
 	})
 }
 
-// Probe finds out what links by some lines take from the system: it links, in the directory tmp, a program
-// that does nothing by each of them. Only the driver knows what it adds to a line: that depends on its
-// version, its configuration and most flags. If there is an error, the probe has the lines that could be
-// linked.
+// Probe finds the files of the system that links by some lines take: it links an empty program by each line, in
+// the directory tmp. The files that a driver adds to a line depend on its version, its configuration and most
+// flags. If there is an error, the probe has the lines that could be linked.
 func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line) (*Probe, error) {
-	shared := x.Shared
+	shared := x.Cache
 	if shared == nil {
-		shared = new(Shared)
+		shared = new(Cache)
 	}
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -213,7 +212,7 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 
 // link links a program or library by a line, in a directory that it makes. The names of its files are the same
 // for all lines, because linkers get them.
-func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Line, first bool) *sharedLink {
+func (s *Cache) link(ctx context.Context, x Linker, dir string, l *linkflags.Line, first bool) *sharedLink {
 	program := filepath.Join(dir, "probe")
 	link := &sharedLink{Link: Link{Line: LineID(l)}, program: program}
 	if link.err = os.Mkdir(dir, 0o777); link.err != nil {
@@ -236,19 +235,19 @@ func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Li
 		}
 		s.objects[words] = object
 	}
-	link.err = link.by(ctx, x, object, program, flags, s)
-	for _, name := range l.Named() {
+	link.err = link.linkObject(ctx, x, object, program, flags, s)
+	for _, name := range l.FlagPaths() {
 		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
 			continue // the linker handles it
 		}
 		if link.err == nil {
-			link.err = link.opens(s, name)
+			link.err = link.addFile(s, name)
 		}
 	}
 	if link.err == nil && first && l.Shared {
 		// Also a program, for the loader.
 		flags = slices.DeleteFunc(flags, func(w string) bool { return w == "-shared" || w == "-Wl,--shared" })
-		link.err = link.by(ctx, x, object, program, flags, s)
+		link.err = link.linkObject(ctx, x, object, program, flags, s)
 	}
 	return link
 }
@@ -257,7 +256,7 @@ func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Li
 func LineID(l *linkflags.Line) string {
 	compile, link := l.Probe()
 	var words []string
-	for _, part := range [][]string{compile, link, l.Named()} {
+	for _, part := range [][]string{compile, link, l.FlagPaths()} {
 		words = append(append(words, part...), "")
 	}
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
@@ -279,8 +278,8 @@ func (x Linker) run(ctx context.Context, args []string) ([]byte, error) {
 	return out, err
 }
 
-// by links an object to a program, and adds what that shows to l.
-func (l *Link) by(ctx context.Context, x Linker, object, program string, flags []string, shared *Shared) error {
+// linkObject links an object to a program, and adds the linker and the files that it opens to l.
+func (l *Link) linkObject(ctx context.Context, x Linker, object, program string, flags []string, cache *Cache) error {
 	list := program + ".d"
 	args := slices.Concat([]string{object}, flags, []string{
 		"-o", program, "-Xlinker", "--dependency-file=" + list, "-Wl,--unresolved-symbols=ignore-all,--allow-multiple-definition",
@@ -292,7 +291,7 @@ func (l *Link) by(ctx context.Context, x Linker, object, program string, flags [
 		}
 		return fmt.Errorf("%w\n%s", err, out)
 	}
-	if err := l.command(out, object); err != nil {
+	if err := l.readCommand(out, object); err != nil {
 		return fmt.Errorf("it can't be told how %s links: %w\n%s", x.Path, err, out)
 	}
 	b, err := os.ReadFile(list)
@@ -306,26 +305,26 @@ func (l *Link) by(ctx context.Context, x Linker, object, program string, flags [
 		if path = filepath.Clean(path); path == filepath.Clean(object) {
 			continue
 		}
-		if err := l.opens(shared, path); err != nil {
+		if err := l.addFile(cache, path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// opens adds a file that the linker opens.
-func (l *Link) opens(shared *Shared, path string) error {
-	f := shared.files[path]
+// addFile adds a file that the linker opens.
+func (l *Link) addFile(cache *Cache, path string) error {
+	f := cache.files[path]
 	if f == nil {
-		sum, err := shared.hash(path)
+		sum, err := cache.hash(path)
 		if err != nil {
 			return err
 		}
 		f = &File{Library: Library{filepath.Base(path), sum}, Symbols: definitions(path), Wants: wants(path)}
-		if d, err := shared.open(path); err == nil && len(d.sonames) == 1 {
+		if d, err := cache.open(path); err == nil && len(d.sonames) == 1 {
 			f.Soname = d.sonames[0]
 		}
-		shared.files[path] = f
+		cache.files[path] = f
 	}
 	if !slices.ContainsFunc(l.Files, func(known *File) bool { return known.Library == f.Library }) {
 		l.Files = append(l.Files, f)
@@ -345,15 +344,15 @@ func dependencies(s string) []string {
 	return files
 }
 
-var directory = regexp.MustCompile(`([=,]|^)[^=,]*/`)
+var directoryPrefix = regexp.MustCompile(`([=,]|^)[^=,]*/`)
 
-var version = regexp.MustCompile(`^(GNU ld|GNU gold|.*LLD|mold)\b.*\d`)
+var linkerVersion = regexp.MustCompile(`^(GNU ld|GNU gold|.*LLD|mold)\b.*\d`)
 
-// linkerNames are the linkers by the last word of version's match.
+// linkerNames are the linkers by the last word of linkerVersion's match.
 var linkerNames = map[string]string{"ld": "bfd", "gold": "gold", "LLD": "lld", "mold": "mold"}
 
-// command parses the driver's call of the linker for object.
-func (l *Link) command(out []byte, object string) error {
+// readCommand parses the driver's call of the linker for object.
+func (l *Link) readCommand(out []byte, object string) error {
 	var call []string
 	name := ""
 	for line := range strings.Lines(string(out)) {
@@ -361,9 +360,9 @@ func (l *Link) command(out []byte, object string) error {
 		switch {
 		case strings.HasPrefix(line, " ") && strings.Contains(line, object):
 			call = words.Split(line)
-		case name == "" && version.MatchString(line):
+		case name == "" && linkerVersion.MatchString(line):
 			name = line
-			words := strings.Fields(version.FindStringSubmatch(line)[1])
+			words := strings.Fields(linkerVersion.FindStringSubmatch(line)[1])
 			l.Name = linkerNames[words[len(words)-1]]
 		}
 	}
@@ -379,12 +378,12 @@ func (l *Link) command(out []byte, object string) error {
 		if strings.HasPrefix(f, "-Wl,--dynamic-linker=") { // a place on the machine that runs it
 			l.Linker = append(l.Linker, f)
 		} else if !strings.HasPrefix(f, "-L") {
-			l.Linker = append(l.Linker, directory.ReplaceAllString(f, "$1"))
+			l.Linker = append(l.Linker, directoryPrefix.ReplaceAllString(f, "$1"))
 		}
 	}
 	for _, item := range line.Items {
 		if item.Name == object {
-			// Drivers pass it in front of all files. The default of linkers is --no-as-needed.
+			// Drivers pass it in front of all files. Linkers default to --no-as-needed.
 			l.AsNeeded = linkflags.No
 			if item.AsNeeded == linkflags.Yes {
 				l.AsNeeded = linkflags.Yes
@@ -399,16 +398,16 @@ func (l *Link) command(out []byte, object string) error {
 // Program returns the program that was linked by the first line.
 func (p *Probe) Program() string { return p.program }
 
-// Loaded returns the files that the loader takes, on this machine, for a program that was linked by the first
-// line and needs all shared libraries of t, which has all lines.
+// Loaded returns the files that this machine's loader takes for a program that was linked by the first line and needs
+// all shared libraries of t, which has all lines.
 func (p *Probe) Loaded(t *Taken) ([]Library, error) {
-	return Program{Binary: p.program, Probed: true, Needs: t.Needs}.libraries(cmp.Or(p.shared, new(Shared)))
+	return Program{Binary: p.program, Probed: true, Needs: t.Needs}.libraries(cmp.Or(p.shared, new(Cache)))
 }
 
 // probeFormat is the version of the file format of a Probe.
 const probeFormat = 5
 
-// probeFile is the file of a Probe, or of the reason why there is none.
+// probeFile is the content of a file: a Probe, or the reason why there is none.
 type probeFile struct {
 	Format  int          `json:"format"`
 	Unknown string       `json:"unknown,omitempty"`
@@ -421,8 +420,8 @@ type probedLink struct {
 	Indices []int `json:"files"`
 }
 
-// Write writes p to a file. If p is nil, the file has the reason, and the linked program is identified by its
-// content.
+// Write writes p or, if p is nil, the reason unknown to a file. Without a probe, the linked program is identified by
+// its content.
 func (p *Probe) Write(file string, unknown error) error {
 	out := probeFile{Format: probeFormat}
 	if p == nil {
@@ -448,7 +447,7 @@ func (p *Probe) Write(file string, unknown error) error {
 	return os.WriteFile(file, append(b, '\n'), 0o666)
 }
 
-// ReadProbe reads a file that Write has written. It returns nil if that has no probe.
+// ReadProbe reads a file that Write has written. It returns nil if the file has no probe.
 func ReadProbe(file string) (*Probe, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

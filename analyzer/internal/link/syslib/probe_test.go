@@ -542,13 +542,13 @@ func TestData(t *testing.T) {
 		return libs
 	}
 	has := func(libs []Library, name string) bool {
-		return slices.ContainsFunc(libs, func(l Library) bool { return l.Name == name || l.Name == name+ofData })
+		return slices.ContainsFunc(libs, func(l Library) bool { return l.Name == name || l.Name == name+dataSuffix })
 	}
 	// Whether the test is run with it or its data is.
 	distinct := func(libs []Library) []Library {
 		libs = slices.Clone(libs)
 		for i := range libs {
-			libs[i].Name = strings.TrimSuffix(libs[i].Name, ofData)
+			libs[i].Name = strings.TrimSuffix(libs[i].Name, dataSuffix)
 		}
 		return Sort(libs)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/packed"
 )
 
-// definitions returns the symbols that an object, an archive or a shared library defines for others, sorted. A
-// linker script, or a file that isn't understood, has none.
+// definitions returns the global symbols that an object, an archive or a shared library defines, sorted. It returns
+// none for a linker script or an unknown format.
 func definitions(file string) []string {
 	l := slices.DeleteFunc(symbols(file), func(s string) bool { return s == "" || strings.Contains(s, "\n") })
 	slices.Sort(l)

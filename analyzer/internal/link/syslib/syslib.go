@@ -1,12 +1,11 @@
-// Package syslib finds out what a program takes from the system: files that are linked into it, and
-// libraries that it is run with. They are no inputs of a build, but decide about its tests.
+// Package syslib finds the files of the system that a program is linked with, and the libraries that it loads. They
+// aren't inputs of a build, but can change the outcome of its tests.
 //
-// A probe shows what is linked: a link of a program that does nothing, by the same driver and with the
-// same flags (probe.go). Its result is the content of crt1.o, libgcc.a, a linker script in the place of a
-// library, or a static library behind a dynamic one, however they get onto the line.
+// A probe finds the linked files: it links an empty program by the same driver and with the same flags (probe.go).
+// It has the content of crt1.o, libgcc.a, linker scripts and archives, even if only the driver adds them.
 //
-// The rules of the dynamic loader (ld.so(8)) show what is loaded. They are applied to ELF files without
-// running them: to the test's program, and to programs and libraries in its data.
+// The loaded libraries follow from the rules of the dynamic loader (ld.so(8)). This package applies them to ELF files
+// without running them: to the test's program, and to programs and libraries in its data.
 package syslib
 
 import (
@@ -45,41 +44,37 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Static is the name of a Library that is the program itself, because libraries of the system are or may be
-// linked into it.
+// Static is the name of the Library for the program itself, if libraries of the system may be linked into it.
 const Static = "static"
 
-// Program is an executable and what is known about it.
+// Program is an executable, with facts about its links.
 type Program struct {
 	// Binary is its path.
 	Binary string
-	// Probed is set if a Probe shows what the system has added to its link, and to those of the shared
-	// libraries that were built.
-	Probed bool
-	// Alone is set if no probe knows the links. Shared libraries that Bazel has built are then hashed as well.
-	Alone bool
-	// Needs are libraries of the system that it may need as well, because a line of its link names them.
-	// Before the link, that is all that is known.
+	// Probed is set if a Probe has the lines of all links. NotProbed is set if the lines are known but weren't probed:
+	// shared libraries that Bazel has built are then hashed, too. Both are false if the lines aren't known.
+	Probed, NotProbed bool
+	// Needs are further libraries of the system on the lines of its links, which it may need.
 	Needs []string
 	// Data are the files that it may start or load.
 	Data []string
 }
 
-// Libraries returns the files that the dynamic loader takes for the program, except those that Bazel has
-// built: the loader and the shared libraries of the system, by content, sorted by name. What Bazel has
-// built is identified by manifests. The same applies to programs and libraries in the data.
+// Libraries returns the files of the system that the dynamic loader takes for the program, and for programs and
+// libraries in its data: the loader and shared libraries, by content, sorted by name. Manifests identify the files
+// that Bazel has built.
 //
 // Without a probe the program itself is one of them, because start files and libraries of the system may
-// be inside.
+// be linked into it.
 //
 // An error means that the files aren't known.
 func (p Program) Libraries() ([]Library, error) {
-	return p.libraries(new(Shared))
+	return p.libraries(new(Cache))
 }
 
-func (p Program) libraries(shared *Shared) ([]Library, error) {
-	r := newResolver(shared)
-	r.all = p.Alone
+func (p Program) libraries(cache *Cache) ([]Library, error) {
+	r := newResolver(cache)
+	r.withBuilt = p.NotProbed
 	if err := r.resolve(p.Binary, p.Needs); err != nil {
 		return nil, fmt.Errorf("unknown shared libraries: %w", err)
 	}
@@ -103,7 +98,7 @@ func (r *resolver) libraries() ([]Library, error) {
 			continue
 		}
 		g.Go(func() (err error) {
-			libs[i].SHA256, err = r.shared.hash(f.path)
+			libs[i].SHA256, err = r.cache.hash(f.path)
 			return err
 		})
 	}
@@ -119,24 +114,24 @@ func Sort(libs []Library) []Library {
 	return slices.Compact(libs)
 }
 
-// named is a file and the name that it was asked for.
+// named is a file and the name by which it was requested.
 type named struct{ name, path string }
 
-// ofData ends the names of files for a program or library in the data: a process of its own may find another
-// library under the same name.
-const ofData = " (data)"
+// dataSuffix ends the names of libraries of a program or library in the data. Its process may find another library under
+// the same name.
+const dataSuffix = " (data)"
 
-// resolver follows DT_NEEDED as ld.so does, breadth first. Where ld.so decides by the file that asks, its
-// cache or the CPU, all candidates are taken: the key may differ without need, but never agree wrongly.
+// resolver follows DT_NEEDED as ld.so does, breadth first. If ld.so's choice depends on the needing file, its
+// cache or the CPU, resolver takes all candidates: keys may differ needlessly, but never agree wrongly.
 // Variables of the loader are excluded by ChangesLoading.
 type resolver struct {
-	optional bool // a library that isn't found is an entry instead of an error
-	all      bool // files that Bazel has built are entries, too
-	shared   *Shared
+	allowMissing bool // a library that isn't found is an entry instead of an error
+	withBuilt    bool // files that Bazel has built are entries, too
+	cache        *Cache
 
 	class   elf.Class
 	machine elf.Machine
-	built   string   // prefix of the real paths of all that Bazel has built
+	built   string   // prefix of the real paths of Bazel's outputs
 	dirs    []string // that are searched for libraries of any file
 	hash    []named
 	seen    map[string]bool // names and DT_SONAMEs
@@ -147,17 +142,17 @@ type resolver struct {
 // need is a reference to a library by the file at a path.
 type need struct{ name, by string }
 
-func newResolver(shared *Shared) *resolver {
-	return &resolver{shared: shared, seen: map[string]bool{}, loaded: map[string]bool{}}
+func newResolver(cache *Cache) *resolver {
+	return &resolver{cache: cache, seen: map[string]bool{}, loaded: map[string]bool{}}
 }
 
-// resolve finds the files for a program, which may need more libraries than it says.
+// resolve finds the files for a program, which may need more libraries than its DT_NEEDED.
 func (r *resolver) resolve(binary string, more []string) error {
 	real, err := filepath.EvalSymlinks(binary)
 	if err != nil {
 		return err
 	}
-	f, err := r.shared.open(real)
+	f, err := r.cache.open(real)
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(binary), err)
 	}
@@ -171,12 +166,12 @@ func (r *resolver) resolve(binary string, more []string) error {
 	}
 	r.built = outputs(real)
 	r.hash = append(r.hash, named{"loader", f.interp})
-	r.startedBy(f.interp)
+	r.addLoader(f.interp)
 	if r.dirs, err = systemDirs(f.interp); err != nil {
 		return err
 	}
 	// The kernel, and so $ORIGIN, knows the executable by its real path.
-	if err := r.read(f, real); err != nil {
+	if err := r.addNeeds(f, real); err != nil {
 		return err
 	}
 	if b, err := os.ReadFile("/etc/ld.so.preload"); err == nil {
@@ -191,22 +186,22 @@ func (r *resolver) resolve(binary string, more []string) error {
 	if err := r.follow(); err != nil {
 		return err
 	}
-	r.optional = true
+	r.allowMissing = true
 	for _, name := range more {
 		r.queue = append(r.queue, need{name, real})
 	}
 	return r.follow()
 }
 
-// startedBy adds a loader to the loaded files.
-func (r *resolver) startedBy(interp string) {
+// addLoader adds a loader to the loaded files.
+func (r *resolver) addLoader(interp string) {
 	r.seen[filepath.Base(interp)] = true
 	if loader, err := filepath.EvalSymlinks(interp); err == nil {
 		r.loaded[loader] = true
 	}
 }
 
-// outputs returns the prefix of the paths of all that Bazel has built next to a file, or "".
+// outputs returns the prefix of the paths of Bazel's outputs if a file is one, or "".
 func outputs(file string) string {
 	if i := strings.LastIndex(file, "/bazel-out/"); i >= 0 {
 		return file[:i] + "/bazel-out/"
@@ -232,7 +227,7 @@ func Loads(file, program string) ([]Library, error) {
 	if !isELF(file) {
 		return nil, nil
 	}
-	r := newResolver(new(Shared))
+	r := newResolver(new(Cache))
 	if program != "" {
 		if err := r.resolve(program, nil); err != nil {
 			return nil, err
@@ -245,25 +240,25 @@ func Loads(file, program string) ([]Library, error) {
 	return r.libraries()
 }
 
-// LoadsLinked returns the files that a program loads because it is linked with a shared library that Bazel
-// hasn't linked. Bazel has it loaded through a symbolic link in a directory of its own, with nothing next
-// to it. The program may have the loader search dirs as well.
+// LoadsLinked returns the files that a program loads because it is linked with a prebuilt shared library. The
+// program finds it by a symbolic link in a directory of Bazel's that has no other files. Dirs are the program's
+// run path.
 func LoadsLinked(file string, dirs []string) ([]Library, error) {
 	if _, err := os.Stat(file); err != nil || !isELF(file) {
 		return nil, err
 	}
-	r := newResolver(new(Shared))
-	f, err := r.shared.open(file)
+	r := newResolver(new(Cache))
+	f, err := r.cache.open(file)
 	if err != nil {
 		return nil, err
 	}
-	r.optional, r.class, r.machine = true, f.class, f.machine
+	r.allowMissing, r.class, r.machine = true, f.class, f.machine
 	if r.dirs, err = systemDirs("ld-linux"); err != nil {
 		return nil, err
 	}
 	r.dirs = append(r.dirs, dirs...)
 	by := filepath.Join(os.DevNull, filepath.Base(file))
-	if err := r.read(f, by); err != nil {
+	if err := r.addNeeds(f, by); err != nil {
 		return nil, err
 	}
 	clear(r.seen)
@@ -276,8 +271,8 @@ func LoadsLinked(file string, dirs []string) ([]Library, error) {
 	return r.libraries()
 }
 
-// resolveData follows the programs and shared libraries among files, which may be started or loaded. Those for
-// other machines are ignored, and a missing library is an entry.
+// resolveData follows the programs and shared libraries among files. It ignores those for other machines. A missing library
+// is an entry.
 func (r *resolver) resolveData(files []string) error {
 	done := map[string]bool{}
 	for _, file := range files {
@@ -286,35 +281,35 @@ func (r *resolver) resolveData(files []string) error {
 			continue
 		}
 		done[real] = true
-		f, err := r.shared.open(real)
+		f, err := r.cache.open(real)
 		if err != nil {
 			continue
 		}
-		if err := r.resolveDatum(f, real); err != nil {
+		if err := r.resolveDataFile(f, real); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// resolveDatum follows one of them.
-func (r *resolver) resolveDatum(f *dynamic, real string) (err error) {
+// resolveDataFile follows a program or shared library.
+func (r *resolver) resolveDataFile(f *dynamic, real string) (err error) {
 	if f.kind != elf.ET_EXEC && f.kind != elf.ET_DYN {
 		return nil
 	}
-	d := newResolver(r.shared)
-	d.optional, d.built, d.class, d.machine, d.dirs = true, cmp.Or(r.built, outputs(real)), f.class, f.machine, r.dirs
+	d := newResolver(r.cache)
+	d.allowMissing, d.built, d.class, d.machine, d.dirs = true, cmp.Or(r.built, outputs(real)), f.class, f.machine, r.dirs
 	switch {
 	case f.interpErr != nil:
 		return f.interpErr
 	case f.interp != "": // a program of its own
 		if _, err := os.Stat(f.interp); err != nil {
-			r.add(named{"no loader " + f.interp + ofData, ""})
+			r.add(named{"no loader " + f.interp + dataSuffix, ""})
 			return nil
 		}
 		d.dirs, err = systemDirs(f.interp)
-		d.startedBy(f.interp)
-		r.add(named{"loader" + ofData, f.interp})
+		d.addLoader(f.interp)
+		r.add(named{"loader" + dataSuffix, f.interp})
 	case r.dirs == nil: // the program that loads it isn't known
 		d.dirs, err = systemDirs("ld-linux")
 	case r.class != f.class || r.machine != f.machine:
@@ -323,14 +318,14 @@ func (r *resolver) resolveDatum(f *dynamic, real string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.read(f, real); err != nil {
+	if err := d.addNeeds(f, real); err != nil {
 		return err
 	}
 	if err := d.follow(); err != nil {
 		return err
 	}
 	for _, n := range d.hash {
-		r.add(named{n.name + ofData, n.path})
+		r.add(named{n.name + dataSuffix, n.path})
 	}
 	return nil
 }
@@ -387,7 +382,7 @@ type dynamic struct {
 	err                             error // of the four
 }
 
-// openDynamic reads it.
+// openDynamic reads the part of a file that the loader reads.
 func openDynamic(path string) (*dynamic, error) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -415,8 +410,8 @@ func openDynamic(path string) (*dynamic, error) {
 	return d, nil
 }
 
-// read adds the directories and the needs of a loaded file.
-func (r *resolver) read(f *dynamic, path string) error {
+// addNeeds adds the run path and the needs of a loaded file.
+func (r *resolver) addNeeds(f *dynamic, path string) error {
 	if f.err != nil {
 		return f.err
 	}
@@ -451,9 +446,8 @@ func expand(p, object string) (string, error) {
 	return p, nil
 }
 
-// load finds a library. If another file has asked for that name before, a loader takes the library of that
-// one. But that file may not be needed in the end: Needs has all that is on a line. So all other candidates
-// are taken as well.
+// load finds a library. If another file has needed that name before, a loader takes the library of that
+// file. But that file may not be loaded, because Needs has all libraries on a line. So load takes all candidates.
 func (r *resolver) load(n need, always bool) error {
 	again := r.seen[n.name]
 	r.seen[n.name] = true
@@ -471,7 +465,7 @@ func (r *resolver) load(n need, always bool) error {
 	}
 	switch {
 	case len(found) > 0 || again:
-	case r.optional:
+	case r.allowMissing:
 		r.add(named{"no " + n.name, ""})
 	default:
 		return fmt.Errorf("shared library %s, needed by %s, was not found", n.name, filepath.Base(n.by))
@@ -484,23 +478,22 @@ func (r *resolver) load(n need, always bool) error {
 		if again && r.loaded[real] {
 			continue
 		}
-		f, err := r.shared.open(p)
+		f, err := r.cache.open(p)
 		if err != nil {
 			return err
 		}
-		if err := r.read(f, p); err != nil {
+		if err := r.addNeeds(f, p); err != nil {
 			return err
 		}
 		r.loaded[real] = true
-		if always || r.all || r.built == "" || !strings.HasPrefix(real, r.built) {
+		if always || r.withBuilt || r.built == "" || !strings.HasPrefix(real, r.built) {
 			r.hash = append(r.hash, named{n.name, real})
 		}
 	}
 	return nil
 }
 
-// inDir appends the candidates in one directory. glibc prefers those in subdirectories for features of the
-// CPU.
+// inDir appends the candidates in one directory. glibc prefers subdirectories for features of the CPU.
 func (r *resolver) inDir(l []string, dir, name string) []string {
 	levels, _ := filepath.Glob(filepath.Join(dir, "glibc-hwcaps", "*", name))
 	for _, p := range levels {
@@ -515,7 +508,7 @@ func (r *resolver) candidates(l []string, p string) []string {
 	if err != nil || !info.Mode().IsRegular() {
 		return l
 	}
-	f, err := r.shared.open(p)
+	f, err := r.cache.open(p)
 	if err != nil || f.class != r.class || f.machine != r.machine {
 		return l
 	}
@@ -536,7 +529,7 @@ func systemDirs(interp string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The loader's defaults depend on the distribution. These are all of them.
+		// The loader's defaults depend on the distribution. This is the union.
 		dirs = append(dirs, "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/lib32", "/usr/lib32", "/libx32", "/usr/libx32")
 		for _, pattern := range []string{"/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*"} {
 			l, _ := filepath.Glob(pattern)

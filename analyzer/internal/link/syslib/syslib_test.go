@@ -13,7 +13,7 @@ import (
 // resolved returns the real paths of the files that are hashed for binary.
 func resolved(t *testing.T, binary string) ([]string, error) {
 	t.Helper()
-	r := newResolver(new(Shared))
+	r := newResolver(new(Cache))
 	if err := r.resolve(binary, nil); err != nil {
 		return nil, err
 	}

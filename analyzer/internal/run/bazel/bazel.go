@@ -1,9 +1,9 @@
-// Package bazel is how this project talks to Bazel: it starts commands, knows
-// which flags a command takes, reads build events, and answers as a persistent
+// Package bazel is the interface to Bazel: it starts commands, lists
+// the flags of a command, reads build events, and answers as a persistent
 // worker.
 //
-// Nothing here parses what Bazel prints for people. Bazel tells programs what it
-// knows in four ways, all of them stable: the build event protocol
+// Nothing here parses Bazel's messages for people. Bazel has four stable
+// interfaces for programs: the build event protocol
 // (build_event_stream.proto, here as JSON), `help flags-as-proto`
 // (bazel_flags.proto), requests to workers (worker_protocol.proto), and exit codes.
 package bazel
@@ -103,8 +103,8 @@ func (b *Bazel) Run(ctx context.Context, s Streams, command string, args ...stri
 	return ExitOK, nil
 }
 
-// inForeground reports whether a terminal sends its interrupts to this process and to those that
-// it has started. (A container's engine may send one there, too. That isn't told apart.)
+// inForeground reports whether a terminal sends its interrupts to this process and its children, as may
+// a container's engine.
 func inForeground() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {

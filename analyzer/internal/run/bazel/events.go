@@ -101,8 +101,8 @@ type ConfiguredTarget struct {
 // frequent ones.
 const AllMnemonics = "--experimental_record_metrics_for_all_mnemonics"
 
-// Actions calls f for each mnemonic of which e says how many actions were executed
-// and how much CPU time their processes took; that isn't known of what workers do.
+// Actions calls f for each mnemonic in e, with the number of executed actions
+// and the CPU time of their processes, without that of workers.
 func (e *Event) Actions(f func(mnemonic string, executed int, cpu time.Duration)) {
 	for _, a := range e.BuildMetrics.ActionSummary.ActionData {
 		n, _ := a.ActionsExecuted.Int64()
@@ -152,15 +152,15 @@ func (r *TestResult) When() (start time.Time, took time.Duration) {
 	return start.UTC(), took
 }
 
-// StatusFile is what Bazel keeps about an attempt, beside its log: it is removed with
-// the log and outputs of the last attempt before the next one starts, and written when
-// the new ones are there.
+// StatusFile is Bazel's file about an attempt, next to its log. Bazel removes it with
+// the log and outputs of an attempt before the next one starts, and writes it after
+// the new ones.
 const StatusFile = "test.cache_status"
 
-// Left checks that dir, the directory of the attempt's log, still has the files of
+// CheckFiles checks that dir, the directory of the attempt's log, still has the files of
 // that attempt. Build events have no digests of these, and their times aren't those of
 // the attempt: test.xml is made later, and what ran remotely is downloaded.
-func (r *TestResult) Left(dir string) error {
+func (r *TestResult) CheckFiles(dir string) error {
 	const startTime protowire.Number = 15 // start_time_millis_epoch of TestResultData (test_status.proto)
 	b, err := os.ReadFile(filepath.Join(dir, StatusFile))
 	l, damage := fields(b)
@@ -179,7 +179,7 @@ func (r *TestResult) Left(dir string) error {
 // File is a file that Bazel made or read.
 type File struct{ Name, URI string }
 
-// ErrNotLocal says that a file isn't on this machine.
+// ErrNotLocal is the error for a file that isn't on this machine.
 var ErrNotLocal = errors.New("not on this machine")
 
 // Path returns where the file is on this machine, or ErrNotLocal, wrapped.

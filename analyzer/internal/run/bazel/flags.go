@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Flag is what Bazel tells about one of its flags.
+// Flag is a flag of Bazel.
 type Flag struct {
 	Name     string
 	Value    bool     // it takes a value, which may be the next argument
@@ -49,16 +49,16 @@ func (b *Bazel) Flags(ctx context.Context) (Flags, error) {
 		return nil, fmt.Errorf("%s isn't Bazel: it doesn't answer \"help flags-as-proto\" as Bazel does; name Bazel with --bazel=PATH", b.Program)
 	}
 	if file != "" {
-		// What is damaged or can't be written is asked for again.
+		// If that fails, the next call asks Bazel again.
 		_ = os.MkdirAll(b.Cache, 0o777)
 		_ = wholefile.WriteSealed(file, raw, 0o644)
 	}
 	return flags, nil
 }
 
-// flagsFile returns the file where the flags of this Bazel are kept, or "" if nothing
-// may be kept. The program may be one that starts the release which a workspace
-// asks for; and releases that a distribution builds have the names of the others.
+// flagsFile returns the file with the flags of this Bazel, or "" if nothing
+// may be kept. Its name has the version, because a launcher starts a workspace's release, and
+// the program's identity, because distributions build releases of the same name.
 func (b *Bazel) flagsFile(ctx context.Context) string {
 	id, _ := b.identity()
 	version := b.Version(ctx)
@@ -68,8 +68,8 @@ func (b *Bazel) flagsFile(ctx context.Context) string {
 	return filepath.Join(b.Cache, fmt.Sprintf("flags-%s-%s", version, wholefile.Checksum([]byte(id))[:16]))
 }
 
-// Version returns the release of Bazel, such as "7.7.1", or "" if the program doesn't say it. It
-// is asked once. (Build events of what a distribution has built don't have it.)
+// Version returns the release of Bazel, such as "7.7.1", or "" if the program doesn't print it. It runs the
+// program once. (Build events lack the release if a distribution has built Bazel.)
 func (b *Bazel) Version(ctx context.Context) string {
 	if b.version == nil {
 		b.version = sync.OnceValue(func() string {
@@ -85,8 +85,8 @@ func (b *Bazel) Version(ctx context.Context) string {
 	return b.version()
 }
 
-// identity tells the program from others and earlier ones, and whether it is a script. It
-// is empty if there is none.
+// identity returns the path, size and time of the program, and whether it is a script. It returns "" if there is no
+// program.
 func (b *Bazel) identity() (id string, script bool) {
 	program, err := exec.LookPath(b.Program)
 	if err != nil {
@@ -106,9 +106,8 @@ func (b *Bazel) identity() (id string, script bool) {
 	return fmt.Sprint(program, info.Size(), info.ModTime().UnixNano()), err != nil || string(start) == "#!"
 }
 
-// Binary tells the program from others and earlier ones, as long as it is there, or returns
-// "" if it is a script: it may start Bazel with whatever flags.
-func (b *Bazel) Binary() string {
+// BinaryID returns the identity of the program, or "" if it is a script, which may add flags.
+func (b *Bazel) BinaryID() string {
 	if id, script := b.identity(); !script {
 		return id
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// An Execution says that an action is executed on a platform.
+// An Execution is an action and the platform that executes it.
 type Execution struct {
 	Mnemonic string
 	Platform string // label
@@ -18,7 +18,7 @@ type Execution struct {
 // Executions returns those actions of targets that have one of mnemonics: by the targets' labels, sorted and without
 // repetition.
 func (q *Query) Executions(ctx context.Context, labels, mnemonics []string) (map[string][]Execution, error) {
-	out, err := q.ask(ctx, "aquery", fmt.Sprintf(`mnemonic("^(%s)$", %s)`, strings.Join(mnemonics, "|"), set(labels)),
+	out, err := q.ask(ctx, "aquery", fmt.Sprintf(`mnemonic("^(%s)$", %s)`, strings.Join(mnemonics, "|"), setQuery(labels)),
 		"--output=jsonproto", "--noinclude_artifacts", "--noinclude_commandline", "--noinclude_aspects")
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ type PlatformRule struct {
 // PlatformRules returns the rules of a platform and its parents, sorted. It is an error if the platform itself isn't
 // declared by platform(): then it can't be told what it holds.
 func (q *Query) PlatformRules(ctx context.Context, label string) ([]PlatformRule, error) {
-	out, err := q.ask(ctx, "cquery", fmt.Sprintf(`kind("^platform rule$", deps(%s))`, set([]string{label})), "--output=jsonproto")
+	out, err := q.ask(ctx, "cquery", fmt.Sprintf(`kind("^platform rule$", deps(%s))`, setQuery([]string{label})), "--output=jsonproto")
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,8 @@ func (q *Query) ask(ctx context.Context, command, query string, args ...string) 
 	return q.Bazel.Output(ctx, command, slices.Concat(q.Flags(command), []string{"--query_file=" + q.File}, args)...)
 }
 
-// set returns the query for a set of labels.
-func set(labels []string) string {
+// setQuery returns the query for a set of labels.
+func setQuery(labels []string) string {
 	var b strings.Builder
 	for _, l := range labels {
 		quote := `"`
@@ -48,7 +48,7 @@ var withoutTools = []string{"--notool_deps", "--noimplicit_deps"}
 
 // Sources returns the sources that targets are built from, without those of tools and of the toolchain.
 func (q *Query) Sources(ctx context.Context, labels []string) ([]Source, error) {
-	out, err := q.ask(ctx, "cquery", fmt.Sprintf(`kind("^source file$", deps(%s))`, set(labels)), append(withoutTools, "--output=jsonproto", "--norelative_locations")...)
+	out, err := q.ask(ctx, "cquery", fmt.Sprintf(`kind("^source file$", deps(%s))`, setQuery(labels)), append(withoutTools, "--output=jsonproto", "--norelative_locations")...)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (q *Query) Sources(ctx context.Context, labels []string) ([]Source, error) 
 
 // Dependents returns those of targets that are built from one of sources. All are labels.
 func (q *Query) Dependents(ctx context.Context, targets, sources []string) ([]string, error) {
-	out, err := q.ask(ctx, "cquery", fmt.Sprintf("let all = %s in $all intersect rdeps($all, %s)", set(targets), set(sources)), append(withoutTools, "--output=label")...)
+	out, err := q.ask(ctx, "cquery", fmt.Sprintf("let all = %s in $all intersect rdeps($all, %s)", setQuery(targets), setQuery(sources)), append(withoutTools, "--output=label")...)
 	var labels []string
 	for line := range strings.Lines(string(out)) {
 		label, _, _ := strings.Cut(strings.TrimSpace(line), " ") // and a configuration
@@ -69,7 +69,7 @@ func (q *Query) Dependents(ctx context.Context, targets, sources []string) ([]st
 // Aliases returns the aliases among targets, with the labels that these stand for. All labels are as build events
 // spell them.
 func (q *Query) Aliases(ctx context.Context, targets []string) (map[string]string, error) {
-	out, err := q.ask(ctx, "query", fmt.Sprintf(`kind("^alias rule$", %s)`, set(targets)), "--output=streamed_jsonproto", "--consistent_labels")
+	out, err := q.ask(ctx, "query", fmt.Sprintf(`kind("^alias rule$", %s)`, setQuery(targets)), "--output=streamed_jsonproto", "--consistent_labels")
 	if err != nil {
 		return nil, err
 	}

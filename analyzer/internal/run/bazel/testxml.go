@@ -42,8 +42,8 @@ Generated test.log (if the file is not UTF-8, then this may be unreadable):
 	return err
 }
 
-// characterData returns text as the content of a CDATA section. What isn't a character of
-// XML becomes a question mark.
+// characterData returns text as the content of a CDATA section. Bytes that aren't characters of
+// XML become question marks.
 func characterData(text []byte) []byte {
 	text = bytes.Map(func(c rune) rune {
 		// A byte that is no UTF-8 is U+FFFD here.

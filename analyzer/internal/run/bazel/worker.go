@@ -12,14 +12,14 @@ import (
 )
 
 // WorkRequest is an action that Bazel has a persistent worker do
-// (worker_protocol.proto), without what no worker of this project asks for.
+// (worker_protocol.proto), without fields that no worker of this project needs.
 type WorkRequest struct {
 	Arguments []string
 	ID        int32
 }
 
 // ReadWorkRequest reads the next request, behind its length. It returns io.EOF at
-// the end of what Bazel sends, and another error for what isn't a request.
+// the end of the input, and another error if it reads anything but a request.
 func ReadWorkRequest(in *bufio.Reader) (WorkRequest, error) {
 	var r WorkRequest
 	size, err := binary.ReadUvarint(in)
@@ -29,7 +29,7 @@ func ReadWorkRequest(in *bufio.Reader) (WorkRequest, error) {
 	if size > math.MaxInt32 {
 		return r, fmt.Errorf("WorkRequest: %d bytes are more than a message has", size)
 	}
-	var b bytes.Buffer // grows with what comes, not with what is announced
+	var b bytes.Buffer // grows with the input, because the length may be wrong
 	if _, err := io.CopyN(&b, in, int64(size)); err == io.EOF {
 		return r, fmt.Errorf("WorkRequest: %w", io.ErrUnexpectedEOF)
 	} else if err != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// IsWorkspace tells whether a directory is the root of a workspace.
+// IsWorkspace reports whether a directory is the root of a workspace.
 func IsWorkspace(dir string) bool {
 	return slices.ContainsFunc([]string{"MODULE.bazel", "REPO.bazel", "WORKSPACE.bazel", "WORKSPACE"}, func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))

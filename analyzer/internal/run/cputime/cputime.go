@@ -77,7 +77,7 @@ func Tree(pid int) ([]Process, error) {
 	return tree, nil
 }
 
-// Sum adds up what processes have used.
+// Sum returns the CPU time of processes.
 func Sum(l []Process) (sum time.Duration) {
 	for _, p := range l {
 		sum += p.CPU

@@ -41,8 +41,8 @@ func (m *Meter) Method() string {
 	return "control group"
 }
 
-// Run runs a command to its end, and returns the CPU time of all that happened
-// meanwhile. The error is that of the command, or says why it can't be measured.
+// Run runs a command to its end, and returns the CPU time that the group or Bazel's
+// server used meanwhile. The error is that of the command, or of the measurement.
 func (m *Meter) Run(cmd *exec.Cmd) (time.Duration, error) {
 	before, err := m.used()
 	if err != nil {

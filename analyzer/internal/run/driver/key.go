@@ -402,7 +402,7 @@ func (a *analysis) addLibraries(ctx context.Context, t *subject, run *fingerprin
 	}
 	system, err := a.prober.libraries(ctx, t.description, t.composed.Lines)
 	switch {
-	case t.remote && slices.ContainsFunc(t.composed.Lines, func(l *linkflags.Line) bool { return l.Inside().Any }):
+	case t.remote && slices.ContainsFunc(t.composed.Lines, func(l *linkflags.Line) bool { return l.StaticLibraries().Any }):
 		return errStatic // another machine may link
 	case err != nil || t.remote:
 		return err

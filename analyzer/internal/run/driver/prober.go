@@ -22,7 +22,7 @@ type prober struct {
 
 	mu     sync.Mutex
 	known  map[string]*probe
-	shared sync.Map // linker and environment to *syslib.Shared
+	caches sync.Map // linker and environment to *syslib.Cache
 	data   sync.Map // loaded to findOnce
 }
 
@@ -55,10 +55,10 @@ func (p *prober) libraries(ctx context.Context, d *description, lines []*linkfla
 	x := p.known[key]
 	if x == nil {
 		x = &probe{link: func(shared *sync.Map) (*system, error) {
-			by, _ := shared.LoadOrStore(linker, new(syslib.Shared))
-			return p.link(ctx, d, lines, by.(*syslib.Shared))
+			by, _ := shared.LoadOrStore(linker, new(syslib.Cache))
+			return p.link(ctx, d, lines, by.(*syslib.Cache))
 		}}
-		x.result = sync.OnceValues(func() (*system, error) { return x.link(&p.shared) })
+		x.result = sync.OnceValues(func() (*system, error) { return x.link(&p.caches) })
 		p.known[key] = x
 	}
 	p.mu.Unlock()
@@ -134,12 +134,12 @@ func (p *prober) loads(c *fingerprint.Composed, program string) (libs []syslib.L
 	return libs, nil
 }
 
-func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Line, shared *syslib.Shared) (*system, error) {
+func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Line, shared *syslib.Cache) (*system, error) {
 	tmp, err := os.MkdirTemp(p.tmp, "probe")
 	if err != nil {
 		return nil, err
 	}
-	linker := syslib.Linker{Path: d.Linker, Dir: p.dir, Env: slices.Concat([]string{"TMPDIR=" + tmp}, p.env, pairs(d.LinkEnv)), Shared: shared}
+	linker := syslib.Linker{Path: d.Linker, Dir: p.dir, Env: slices.Concat([]string{"TMPDIR=" + tmp}, p.env, pairs(d.LinkEnv)), Cache: shared}
 	probe, err := linker.Probe(ctx, tmp, lines...)
 	if err != nil {
 		return nil, err

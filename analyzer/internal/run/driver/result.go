@@ -189,9 +189,9 @@ func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) 
 			}
 		}
 	}
-	// The files are open now. Left finds those that another call of Bazel has replaced.
+	// The files are open now. CheckFiles finds those that another call of Bazel has replaced.
 	for dir, a := range c.logs {
-		if err := a.Left(dir); err != nil {
+		if err := a.CheckFiles(dir); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -74,7 +74,7 @@ type shortcut struct {
 
 func newShortcut(inv *invocation) *shortcut {
 	dir, err := filepath.Abs(inv.Bazel.Dir)
-	program := inv.Bazel.Binary()
+	program := inv.Bazel.BinaryID()
 	if inv.Bazel.Cache == "" || err != nil || program == "" {
 		return &shortcut{}
 	}

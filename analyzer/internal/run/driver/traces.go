@@ -123,7 +123,7 @@ func (inv *invocation) listTraced(tests []*decision) error {
 	var traced []trace.Wanted
 	for _, t := range tests {
 		if t.hasKey() {
-			traced = append(traced, trace.Wanted{Label: t.label, Entered: trace.Again(t.entered, t.key[:])})
+			traced = append(traced, trace.Wanted{Label: t.label, Entered: trace.Spared(t.entered, t.key[:])})
 		}
 	}
 	return trace.WriteWanted(inv.tracedFile, traced)

@@ -41,8 +41,8 @@ const (
 	AuditedHit
 	// Always: executed, for a reason to always do so.
 	Always
-	// Foreign: executed by Bazel; the test has no fingerprint.
-	Foreign
+	// NoFingerprint: executed by Bazel; the test has no fingerprint.
+	NoFingerprint
 	// Failed: executed, and failed or timed out.
 	Failed
 	numStates
@@ -53,14 +53,14 @@ var stateInfo = [numStates]struct {
 	letter byte
 	name   string
 }{
-	Absent:     {'.', "no result"},
-	Replayed:   {'r', "replayed"},
-	Cached:     {'c', "cached by Bazel"},
-	Missed:     {'m', "executed: nothing recorded"},
-	AuditedHit: {'a', "executed: audit of a hit"},
-	Always:     {'w', "executed: always run"},
-	Foreign:    {'o', "executed: no fingerprint"},
-	Failed:     {'f', "executed: failed"},
+	Absent:        {'.', "no result"},
+	Replayed:      {'r', "replayed"},
+	Cached:        {'c', "cached by Bazel"},
+	Missed:        {'m', "executed: nothing recorded"},
+	AuditedHit:    {'a', "executed: audit of a hit"},
+	Always:        {'w', "executed: always run"},
+	NoFingerprint: {'o', "executed: no fingerprint"},
+	Failed:        {'f', "executed: failed"},
 }
 
 func (s State) executed() bool { return s >= Missed }
@@ -82,7 +82,7 @@ func stateOf(t *Test) State {
 	case t.Verdict == AlwaysRun:
 		return Always
 	}
-	return Foreign
+	return NoFingerprint
 }
 
 // Data is the content of a report. Times are in seconds. Lists are in the order of
@@ -114,15 +114,15 @@ type Data struct {
 // Counts are numbers of tests in a run, or sums of them over runs.
 type Counts struct {
 	// Tests that have a result: the sum of the states below.
-	Tests    int `json:"tests"`
-	Replayed int `json:"replayed"`
-	ByTrace  int `json:"by_trace,omitzero"` // of Replayed
-	Cached   int `json:"cached"`
-	Missed   int `json:"missed"`
-	Audited  int `json:"audited"`
-	Always   int `json:"always_run"`
-	Foreign  int `json:"other"`
-	Failed   int `json:"failed"`
+	Tests         int `json:"tests"`
+	Replayed      int `json:"replayed"`
+	ByTrace       int `json:"by_trace,omitzero"` // of Replayed
+	Cached        int `json:"cached"`
+	Missed        int `json:"missed"`
+	Audited       int `json:"audited"`
+	Always        int `json:"always_run"`
+	NoFingerprint int `json:"other"`
+	Failed        int `json:"failed"`
 	// NoResult counts tests that weren't built or executed to an end.
 	NoResult int `json:"no_result"`
 	// Flaky tests failed and then passed; they are in the states above too.
@@ -134,12 +134,12 @@ type Counts struct {
 }
 
 // Executed returns the number of tests that were executed.
-func (c *Counts) Executed() int { return c.Missed + c.Audited + c.Always + c.Foreign + c.Failed }
+func (c *Counts) Executed() int { return c.Missed + c.Audited + c.Always + c.NoFingerprint + c.Failed }
 
 // fields returns all counts: first those of the states, in their order.
 func (c *Counts) fields() [13]*int {
 	return [13]*int{
-		&c.NoResult, &c.Replayed, &c.Cached, &c.Missed, &c.Audited, &c.Always, &c.Foreign, &c.Failed,
+		&c.NoResult, &c.Replayed, &c.Cached, &c.Missed, &c.Audited, &c.Always, &c.NoFingerprint, &c.Failed,
 		&c.Tests, &c.ByTrace, &c.Flaky, &c.Hits, &c.Misses,
 	}
 }
@@ -272,7 +272,7 @@ type Cause struct {
 	// nothing else had. An execution counts for each component that changed.
 	Executions int `json:"executions"`
 	Alone      int `json:"alone"`
-	// Tests and Runs are how many different ones that concerned.
+	// Tests and Runs are the numbers of different tests and runs.
 	Tests int `json:"tests"`
 	Runs  int `json:"runs"`
 	// Seconds of these executions.
@@ -492,8 +492,8 @@ func meanMilliseconds(seconds float64, n int) *float64 {
 	return &ms
 }
 
-// cut returns the first n elements of list, and the number of the others.
-func cut[T any](list []T, n int) ([]T, int) {
+// firstN returns the first n elements of list, and the number of the others.
+func firstN[T any](list []T, n int) ([]T, int) {
 	if len(list) <= n {
 		// Not nil: [] in JSON.
 		return append([]T{}, list...), 0
@@ -534,7 +534,7 @@ func (b *Builder) Data() *Data {
 	damaged := slices.SortedFunc(slices.Values(b.damaged), func(x, y Damaged) int {
 		return cmp.Or(strings.Compare(x.File, y.File), strings.Compare(x.Reason, y.Reason))
 	})
-	d.Damaged, d.DamagedOmitted = cut(damaged, maxDamaged)
+	d.Damaged, d.DamagedOmitted = firstN(damaged, maxDamaged)
 	return d
 }
 
@@ -550,7 +550,7 @@ func (b *Builder) causes(d *Data) {
 	slices.SortFunc(causes, func(x, y Cause) int {
 		return cmp.Or(y.Executions-x.Executions, y.Alone-x.Alone, cmp.Compare(y.Seconds, x.Seconds), strings.Compare(x.Component, y.Component))
 	})
-	d.Components, d.ComponentsOmitted = cut(causes, maxComponents)
+	d.Components, d.ComponentsOmitted = firstN(causes, maxComponents)
 
 	var reasons []ReasonData
 	for key, r := range b.reasons {
@@ -559,7 +559,7 @@ func (b *Builder) causes(d *Data) {
 	slices.SortFunc(reasons, func(x, y ReasonData) int {
 		return cmp.Or(y.Executions-x.Executions, cmp.Compare(x.Verdict, y.Verdict), strings.Compare(x.Reason, y.Reason))
 	})
-	d.Reasons, d.ReasonsOmitted = cut(reasons, maxReasons)
+	d.Reasons, d.ReasonsOmitted = firstN(reasons, maxReasons)
 }
 
 func (b *Builder) fallbackList(d *Data, newest map[string]*runRecord) {
@@ -575,7 +575,7 @@ func (b *Builder) fallbackList(d *Data, newest map[string]*runRecord) {
 		return cmp.Or(unused[x.InUse]-unused[y.InUse], y.Tests-x.Tests, strings.Compare(x.Source, y.Source), strings.Compare(x.Rung, y.Rung),
 			strings.Compare(x.Reason, y.Reason), strings.Compare(x.Workspace, y.Workspace))
 	})
-	d.Fallbacks, d.FallbacksOmitted = cut(list, maxFallbacks)
+	d.Fallbacks, d.FallbacksOmitted = firstN(list, maxFallbacks)
 }
 
 // storeList needs the runs in order: it adds floating point numbers.
@@ -607,7 +607,7 @@ func storeList(d *Data, runs []*runRecord) {
 	slices.SortFunc(list, func(x, y StoreData) int {
 		return cmp.Or(y.Lookups-x.Lookups, strings.Compare(x.Location, y.Location))
 	})
-	d.Stores, d.StoresOmitted = cut(list, maxStores)
+	d.Stores, d.StoresOmitted = firstN(list, maxStores)
 }
 
 func (b *Builder) matrix(runs []*runRecord) Matrix {

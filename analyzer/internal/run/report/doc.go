@@ -1,5 +1,5 @@
-// Package report keeps what "tasting test" did, a file per run, and makes of
-// many such files one page for people and the same as JSON for programs.
+// Package report keeps a file for each run of "tasting test". It makes one page of
+// many such files, and the same content as JSON.
 //
 // # Files of runs
 //
@@ -10,11 +10,11 @@
 //
 // # Reports
 //
-// A Builder takes runs one by one and in any order, and keeps of each a byte
+// A Builder takes runs one by one and in any order. Of each run it keeps a byte
 // per test and some sums: 500 runs of 10,000 tests are a few megabytes. Data is
-// what is shown. It depends on the runs only, neither on the time nor on the
-// order in which they were read. Long lists are cut to what matters most, and
-// what was left out is counted.
+// the content of the report. It depends on the runs only, not on the time or the
+// order in which they were read. Long lists are cut, with the number of omitted
+// elements.
 //
 // HTML writes one file without any reference to another, and without a script:
 // tables, with bars made by CSS. Its content security policy forbids the rest.

@@ -29,7 +29,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"plural":   plural,
 	"readable": func(id string) string { return explain.Readable(id, false) },
 	"share":    func(a, b int) float64 { return percentOf(float64(a), float64(b)) },
-	"short":    short,
+	"short":    shortCommit,
 	"states":   func() []State { return stateOrder },
 	"time":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") },
 }).Parse(pageHTML))
@@ -78,7 +78,7 @@ type segment struct {
 }
 
 // stateOrder is the order of states in bars and legends.
-var stateOrder = []State{Replayed, Cached, Missed, AuditedHit, Always, Foreign, Failed, Absent}
+var stateOrder = []State{Replayed, Cached, Missed, AuditedHit, Always, NoFingerprint, Failed, Absent}
 
 // Class returns the class of s in the page's style.
 func (s State) Class() string {
@@ -138,8 +138,8 @@ func (p *page) rows() {
 // rulerStep is the number of runs between two numbers above the matrix.
 const rulerStep = 10
 
-// short cuts a commit to what people compare.
-func short(commit string) string {
+// shortCommit abbreviates a commit.
+func shortCommit(commit string) string {
 	runes := []rune(commit)
 	switch {
 	case len(runes) >= 32:

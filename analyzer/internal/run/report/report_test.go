@@ -251,13 +251,13 @@ func TestData(t *testing.T) {
 	}
 	d := b.Data()
 	f := func(v float64) *float64 { return &v }
-	one := Counts{Tests: 5, Cached: 1, Missed: 1, Always: 1, Foreign: 1, Failed: 1, NoResult: 1, Flaky: 1, Misses: 4}
+	one := Counts{Tests: 5, Cached: 1, Missed: 1, Always: 1, NoFingerprint: 1, Failed: 1, NoResult: 1, Flaky: 1, Misses: 4}
 	two := Counts{Tests: 5, Replayed: 2, ByTrace: 1, Cached: 1, Audited: 1, Failed: 1, Hits: 3}
 	want := &Data{
 		Format: DataFormat,
 		Totals: Totals{
 			Runs: 2, Duplicates: 1, Targets: 7, Workspaces: []string{""},
-			Counts:   Counts{Tests: 10, Replayed: 2, ByTrace: 1, Cached: 2, Missed: 1, Audited: 1, Always: 1, Foreign: 1, Failed: 2, NoResult: 1, Flaky: 1, Hits: 3, Misses: 4},
+			Counts:   Counts{Tests: 10, Replayed: 2, ByTrace: 1, Cached: 2, Missed: 1, Audited: 1, Always: 1, NoFingerprint: 1, Failed: 2, NoResult: 1, Flaky: 1, Hits: 3, Misses: 4},
 			Times:    Times{ExecutedTime: 1 + 2 + 4 + 8 + 4 + 16, SavedTime: 1, CachedTime: 16 + 32, Unknown: 1},
 			HitRatio: f(0.4286), Avoided: f(0.2), SavedShare: f(0.0119), // 3/7, 2/10, 1/84
 		},

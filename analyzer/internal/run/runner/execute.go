@@ -201,8 +201,8 @@ func (c *copier) close() {
 }
 
 // tee copies from a pipe until its end or the reader's deadline. It reports whether the pipe
-// is held open then. If the log can't be written any more the pipe is still emptied, so that
-// the test doesn't hang; the first error is returned.
+// is held open then. If writing to the log fails, tee still empties the pipe, so that
+// the test doesn't hang, and returns the first error.
 func tee(from, to *os.File, keep func([]byte)) (held bool, failed error) {
 	buf := make([]byte, 64<<10) // as much as a pipe holds
 	for late := 0; ; {

@@ -3,5 +3,5 @@ package runner
 // Names of variables, for the test of their documentation.
 var (
 	HiddenVariables = hiddenVariables
-	OwnVariables    = ownVariables
+	OwnVariables    = runnerVariables
 )

@@ -19,27 +19,23 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
-// A key says what the test was when it was built, and which libraries the system
-// had when it was started. The result of a run belongs to that key only if the
-// run has read just that: a file of data that was saved after the build, or while
-// the test ran, has another result.
+// A key has the test as it was built, and the libraries of the system when it was started. The result of a run
+// belongs to that key only if the run has read these files, and not a data file that was saved after the build
+// or during the run.
 //
-// So files are looked at before the test starts and when it has ended. If none was
-// touched, and the data are still what the configuration says, and the key is the
-// same when it is computed again, then the run belongs to the key.
+// So the runner reads the times of all files before the test starts and when it has ended. The run belongs to the
+// key if no file was touched, the data are those of the configuration, and the key is the same when it is computed again.
 
-// Links and directories on the way to a file are looked at, too: retargeting a link or renaming a directory
-// also swaps the data. Tests make files beside
-// their data, which changes both times of a directory, a rename only one. So it isn't
-// noticed that a directory was moved away and back if something was made or removed
-// in it afterwards, nor that a directory of data had another file for a while.
+// The times of symbolic links and directories on a file's path are read, too: retargeting a link or renaming a directory
+// also swaps the data. A test that makes files next to its data changes both mtime and ctime of a directory, a rename only
+// ctime. So two changes are missed: a directory that was moved away and back, if a file was made or removed in it
+// afterwards, and a directory of data that had another file for a while.
 
-// inputs are the files that a test can read and the places on the way to them, as
-// they were at some moment.
+// inputs are the stamps of the files that a test can read, and of links and directories on their paths.
 type inputs map[string]stamp.Stamp
 
-// look returns the state of the test's binary and of all its runfiles.
-func (r *runner) look() inputs {
+// stampInputs returns the stamps of the test's binary and of all its runfiles.
+func (r *runner) stampInputs() inputs {
 	in := inputs{}
 	add := func(place string, s stamp.Stamp) {
 		// Of its own directories Bazel changes modes at any time.
@@ -60,17 +56,17 @@ func (r *runner) look() inputs {
 	return in
 }
 
-// changedInTime returns changed's result, or errNoTime's text if reading all data takes longer than r.deadline allows.
-func (r *runner) changedInTime(before inputs, key store.Key) string {
-	why, ok := inTime(r, math.MaxInt64, func() string { return r.changed(before, key) })
+// changedReasonInTime returns changedReason's result, or errNoTime's text if reading all data takes longer than r.deadline allows.
+func (r *runner) changedReasonInTime(before inputs, key store.Key) string {
+	why, ok := inTime(r, math.MaxInt64, func() string { return r.changedReason(before, key) })
 	if !ok {
 		return errNoTime.Error()
 	}
 	return why
 }
 
-// changed returns why a run that has just ended may not belong to key, or "".
-func (r *runner) changed(before inputs, key store.Key) string {
+// changedReason returns why a run that has just ended may not belong to key, or "".
+func (r *runner) changedReason(before inputs, key store.Key) string {
 	config, err := fingerprint.ReadConfig(r.Path + fingerprint.ConfigSuffix)
 	if err != nil || !reflect.DeepEqual(config, r.config) {
 		return "the test was built again while it ran"
@@ -105,20 +101,20 @@ func (r *runner) changed(before inputs, key store.Key) string {
 	return ""
 }
 
-// executable reports whether the owner of a data file may execute it. The file named name in the runfiles is at file.
-func executable(file, name string) bool {
+// isExecutable reports whether the owner of a data file may execute it. The file named name in the runfiles is at file.
+func isExecutable(file, name string) bool {
 	info, err := os.Stat(file)
-	return err == nil && !info.IsDir() && info.Mode()&0o100 != 0 && !(info.Size() == 0 && noLink(file, name))
+	return err == nil && !info.IsDir() && info.Mode()&0o100 != 0 && !(info.Size() == 0 && isPlain(file, name))
 }
 
-// noLink reports whether a file of the runfiles is no link. Such is an __init__.py that Bazel makes:
-// empty, with any mode.
-func noLink(file, name string) bool {
+// isPlain reports whether a file of the runfiles isn't a link. An __init__.py that Bazel makes isn't: it is
+// empty and has any mode.
+func isPlain(file, name string) bool {
 	real, err := filepath.EvalSymlinks(file)
 	return err == nil && strings.HasSuffix(real, ".runfiles/"+name)
 }
 
-// runfile returns where the file with a runfiles path is, or "".
+// runfile returns the path of the file with a runfiles path, or "".
 func (r *runner) runfile(name string) string {
 	for _, dir := range r.runfilesDirs() {
 		p := filepath.Join(dir, name)

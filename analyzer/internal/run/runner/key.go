@@ -14,12 +14,11 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
-// Variables that are not in the key, so the test must not see them: those that
-// speak to the runner.
-var ownVariables = []string{"TASTING", store.LocationVariable, store.ModeVariable, store.FlagsVariable}
+// runnerVariables are the runner's own variables. They aren't in the key, so the test must not see them.
+var runnerVariables = []string{"TASTING", store.LocationVariable, store.ModeVariable, store.FlagsVariable}
 
-// Variables that are not in the key, so the test must not see them unless its
-// declaration mentions them. docs/reference/what-counts.md gives the reason for each.
+// hiddenVariables aren't in the key either, unless the test's declaration mentions them. Only then may the test
+// see them. docs/reference/what-counts.md has the reason for each.
 var hiddenVariables = []string{
 	"OLDPWD",
 	"SHLVL",
@@ -46,7 +45,7 @@ func (e environ) get(name string) string { return e[name] }
 func (r *runner) childEnv() []string {
 	return slices.DeleteFunc(slices.Clone(r.Env), func(kv string) bool {
 		k, _, _ := strings.Cut(kv, "=")
-		return (slices.Contains(ownVariables, k) || slices.Contains(hiddenVariables, k)) && !slices.Contains(r.config.EnvKeys, k)
+		return (slices.Contains(runnerVariables, k) || slices.Contains(hiddenVariables, k)) && !slices.Contains(r.config.EnvKeys, k)
 	})
 }
 
@@ -61,7 +60,7 @@ func (r *runner) key() (store.Key, *fingerprint.Run, error) {
 	return key, run, err
 }
 
-// runOf describes what this run adds to the configuration.
+// runOf returns the execution's part of the key.
 func (r *runner) runOf() (*fingerprint.Run, error) {
 	run := new(fingerprint.Run)
 	var data []string
@@ -77,7 +76,7 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 				files[in] = file
 			}
 		}
-		if executable(file, d.Path) {
+		if isExecutable(file, d.Path) {
 			run.Executable = append(run.Executable, d.Path)
 		}
 	}
@@ -86,13 +85,13 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 	}
 	var err error
 	run.Libraries, err = syslib.Program{
-		Binary: r.binary, Probed: r.has(fingerprint.LinkedFromSystem), Alone: r.has(fingerprint.NotProbed), Needs: r.config.Needs, Data: data,
+		Binary: r.binary, Probed: r.hasContribution(fingerprint.LinkedFromSystem), NotProbed: r.hasContribution(fingerprint.NotProbed), Needs: r.config.Needs, Data: data,
 	}.Libraries()
 	if err != nil {
 		return nil, err
 	}
 	run.External = r.runfile(filepath.Join(r.env.get("TEST_WORKSPACE"), "external")) != ""
-	places := r.places()
+	places := r.namedDirs()
 	for _, a := range r.Args {
 		run.Args = append(run.Args, places.strip(a))
 	}
@@ -120,8 +119,8 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 	return run, nil
 }
 
-// linksIn lists the files of a directory that are links to another place in it, or out of it. In a
-// sandbox each file is a link to where it was made; on another machine it may be a copy.
+// linksIn lists the files of a directory whose path has a symbolic link to another path in it, or out of it. In a
+// sandbox each file is a link to Bazel's output; on another machine it may be a copy.
 func linksIn(tree string, files map[string]string) (links []string) {
 	real, root := map[string]string{}, ""
 	for in, file := range files {
@@ -146,17 +145,17 @@ func linksIn(tree string, files map[string]string) (links []string) {
 	return links
 }
 
-// places are directories that are somewhere else in every checkout and sandbox.
-type places []place
+// namedDirs are directories whose paths differ between checkouts and sandboxes, with names for them.
+type namedDirs []namedDir
 
-type place struct{ dir, name string }
+type namedDir struct{ dir, name string }
 
-// places returns the directories of this run, the longest first.
-func (r *runner) places() places {
-	var p places
+// namedDirs returns the directories of this run, the longest first.
+func (r *runner) namedDirs() namedDirs {
+	var p namedDirs
 	add := func(name, dir string) {
 		if len(dir) > 1 && dir[0] == '/' {
-			p = append(p, place{strings.TrimRight(dir, "/"), name})
+			p = append(p, namedDir{strings.TrimRight(dir, "/"), name})
 		}
 	}
 	add("tmp", r.env.get("TEST_TMPDIR"))
@@ -167,13 +166,13 @@ func (r *runner) places() places {
 			add("execroot", r.env.get(v)[:i])
 		}
 	}
-	slices.SortStableFunc(p, func(a, b place) int { return len(b.dir) - len(a.dir) })
+	slices.SortStableFunc(p, func(a, b namedDir) int { return len(b.dir) - len(a.dir) })
 	return p
 }
 
-// strip replaces the places in s by their names, between NULs. Neither
-// arguments nor variables can contain a NUL, so nothing else gives that result.
-func (p places) strip(s string) string {
+// strip replaces the directories in s by their names, between NULs. Neither
+// arguments nor variables can contain a NUL, so no other text gives that result.
+func (p namedDirs) strip(s string) string {
 	for _, x := range p {
 		for from := 0; ; {
 			i := strings.Index(s[from:], x.dir)
@@ -200,7 +199,7 @@ func isPathByte(c byte) bool {
 		'0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// has reports whether the build has made a contribution of that name.
-func (r *runner) has(contribution string) bool {
+// hasContribution reports whether the configuration has a contribution of that name.
+func (r *runner) hasContribution(contribution string) bool {
 	return slices.ContainsFunc(r.config.Contributions, func(c fingerprint.Contribution) bool { return c.Name == contribution })
 }

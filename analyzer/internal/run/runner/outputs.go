@@ -34,8 +34,7 @@ func (r *runner) outputDirs() map[string]string {
 	return dirs
 }
 
-// outputsInTheWay returns which output is there before the test has started, or "": it couldn't be told
-// from the test's.
+// outputsInTheWay returns an output that exists before the test has started, or "". It would be recorded as the test's.
 func (r *runner) outputsInTheWay() string {
 	if f := r.env.get("XML_OUTPUT_FILE"); f != "" {
 		if _, err := os.Lstat(f); err == nil {
@@ -50,8 +49,8 @@ func (r *runner) outputsInTheWay() string {
 	return ""
 }
 
-// unclean returns why a run that ended with exit code 0 is no clean pass, or "".
-func (r *runner) unclean() string {
+// uncleanReason returns why a run that ended with exit code 0 is no clean pass, or "".
+func (r *runner) uncleanReason() string {
 	for _, x := range []struct{ variable, what string }{
 		{"TEST_PREMATURE_EXIT_FILE", "the test ended prematurely"},
 		{"TEST_INFRASTRUCTURE_FAILURE_FILE", "the test reported an infrastructure failure"},
@@ -128,7 +127,7 @@ func (r *runner) collect() (files []store.File, done func(), err error) {
 
 // replay writes the log and the files of a recorded result, and returns its exit code.
 func (r *runner) replay(by string, key store.Key, res *store.Result) (int, error) {
-	// Files first: if that fails, nothing has been said yet, and the test finds none of them.
+	// Files first: if that fails, the log is still empty, and the test finds none of them.
 	if err := r.placeFiles(res.Files); err != nil {
 		return 0, err
 	}
@@ -142,8 +141,7 @@ func (r *runner) replay(by string, key store.Key, res *store.Result) (int, error
 	r.say("replayed result of %s %s, recorded %s on %s; to execute the test, use --test_env=TASTING=off",
 		by, key, res.End.Format("2006-01-02T15:04:05Z07:00"), res.Host)
 	if _, err := io.Copy(r.Stdout, res.Log); err != nil {
-		// Not an error of replay: the log has begun, and running the test now
-		// would only add to it.
+		// Running the test now would append to a log that has begun.
 		r.say("the log could not be written: %v", err)
 		return ExitInternal, nil
 	}

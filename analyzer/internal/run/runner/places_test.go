@@ -8,7 +8,7 @@ import (
 )
 
 func TestPlaces(t *testing.T) {
-	r := func(env ...string) places { return (&runner{env: newEnviron(env), Test: &Test{}}).places() }
+	r := func(env ...string) namedDirs { return (&runner{env: newEnviron(env), Test: &Test{}}).namedDirs() }
 	p := r("TEST_SRCDIR=/x/execroot/m/bazel-out/k8/bin/t.runfiles", "TEST_TMPDIR=/x/execroot/m/_tmp/12", "RUNFILES_DIR=/")
 	for _, c := range []struct{ in, want string }{
 		{"", ""},

@@ -35,8 +35,8 @@ func Die(sig syscall.Signal) {
 	os.Exit(128 + int(sig))
 }
 
-// setup finds Bazel's set-up script among the processes that this one descends from.
-func setup() (s setupScript, ok bool) {
+// findSetupScript finds Bazel's set-up script among the processes that this one descends from.
+func findSetupScript() (s setupScript, ok bool) {
 	pid := os.Getppid()
 	for range 10 {
 		if pid <= 1 {
@@ -50,18 +50,18 @@ func setup() (s setupScript, ok bool) {
 		argv := strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
 		for i := range min(len(argv)-1, 3) {
 			if path.Base(argv[i]) == "test-setup.sh" {
-				s.asked = argv[i+1]
+				s.command = argv[i+1]
 				// tasting test starts all tests, and traces some.
 				if rest := argv[i+2:]; slices.Contains(rest[:min(len(rest), 3)], "--under_bazel") {
 					if k := slices.Index(rest, "--"); k >= 0 && k+1 < len(rest) {
-						s.asked = rest[k+1]
+						s.command = rest[k+1]
 					}
 				}
 				return s, true
 			}
 		}
-		if s.between == "" {
-			s.between = cmp.Or(argv[0], "another program")
+		if s.parent == "" {
+			s.parent = cmp.Or(argv[0], "another program")
 		}
 		b, _ = os.ReadFile(dir + "/status")
 		_, rest, _ := strings.Cut(string(b), "\nPPid:\t") // the kernel escapes line ends in names

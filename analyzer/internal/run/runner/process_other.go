@@ -19,4 +19,4 @@ func Die(sig syscall.Signal) {
 	os.Exit(128 + int(sig))
 }
 
-func setup() (setupScript, bool) { return setupScript{}, false }
+func findSetupScript() (setupScript, bool) { return setupScript{}, false }

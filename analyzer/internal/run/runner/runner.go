@@ -11,12 +11,12 @@
 //
 // # What it decides
 //
-// The verdict is one of three. "Hit": everything that can decide the outcome
-// has been seen before, and the recorded result is replayed. "Miss": the test
-// is executed, and a clean pass is recorded. "Always run": there is a reason why
-// the outcome can't be known in advance or the user wants an execution; the
-// test is executed and nothing is recorded. The log says in its first line
-// which it was.
+// The verdict is one of three. "Hit": a result is recorded under the key,
+// and is replayed. "Miss": the test
+// is executed, and a clean pass is recorded. "Always run": the key can't
+// identify the outcome, or the user wants an execution. The
+// test is executed and nothing is recorded. The first line of the log has
+// the verdict.
 //
 // # Files
 //
@@ -59,8 +59,8 @@ const (
 	maxTidy = 5 * time.Second
 	// maxStore is for everything.
 	maxStore = time.Minute
-	// maxRest is for what comes after a look-up that has failed: a store that
-	// is out of reach will hardly come back, but the test may have run for long.
+	// maxRest is for the calls after a failed look-up: the store may be back when
+	// a long test has ended.
 	maxRest = 5 * time.Second
 	// For what explanations need.
 	maxRemember = 2 * time.Second
@@ -81,8 +81,8 @@ type Test struct {
 
 	Stdin, Stdout, Stderr *os.File
 
-	// Asked is set if the caller asked for a verdict explicitly. Otherwise a
-	// test that isn't started by Bazel is executed: a user who starts a test by
+	// Asked is set if the caller wants a verdict even if Bazel hasn't started
+	// the test. Otherwise such a test is executed: a user who starts a test by
 	// hand wants to see it run.
 	Asked bool
 }
@@ -103,8 +103,7 @@ func Configured(argv0 string, getenv func(string) string) (path string, ok bool)
 	if _, err := os.Lstat(path + fingerprint.ConfigSuffix); err == nil {
 		return path, true
 	}
-	// Bazel started it as a test, but the configuration is missing: saying so
-	// is better than taking the test's arguments for a command.
+	// Bazel started it as a test, but the configuration is missing: Main reports that.
 	if getenv("BAZEL_TEST") != "" && filepath.Base(getenv("TEST_BINARY")) == filepath.Base(argv0) {
 		return path, true
 	}
@@ -186,7 +185,7 @@ func (r *runner) main() (int, error) {
 		return r.run(nil)
 	}
 	defer s.close()
-	missed, unread := false, false // unread: some of the store couldn't be asked
+	missed, unread := false, false // unread: a part of the store couldn't be read
 	why := "the store isn't read (mode " + string(mode) + ")"
 	if mode.CanRead() {
 		res, err := s.get(key, maxGet)
@@ -234,15 +233,15 @@ func (r *runner) main() (int, error) {
 type recorder struct {
 	store *openStore
 	key   store.Key
-	run   *fingerprint.Run // what the key is made of, beside the configuration
-	// traces is nil if no trace may decide about the test.
+	run   *fingerprint.Run // of the key
+	// traces is nil if the test isn't looked up by traces.
 	traces *traces
 }
 
 func (rec *recorder) passed(res *store.Result) error {
 	err := rec.store.do(maxStore, func(ctx context.Context, s store.Store) error { return store.RecordPass(ctx, s, rec.key, res) })
 	if dir := store.Local(rec.store.options.Location); dir != "" && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)) {
-		// Nearly always Bazel's sandbox.
+		// The reason is nearly always Bazel's sandbox.
 		dir, _, _ = strings.Cut(dir, ",")
 		err = fmt.Errorf("%w; to record from within Bazel's sandbox, create %s and put into .bazelrc: test --sandbox_writable_path=%[2]s; to only read: test --test_env=TASTING_STORE_MODE=ro", err, dir)
 	}
@@ -282,7 +281,7 @@ func (r *runner) remember(rec *recorder, res *store.Result) error {
 
 var errNoTime = errors.New("the test's time is nearly over (TEST_TIMEOUT)")
 
-// openStore is a store that may take so long and no longer.
+// openStore is a store whose calls have time limits.
 type openStore struct {
 	store    store.Store
 	options  store.Options
@@ -411,7 +410,7 @@ func (r *runner) alwaysRun() []string {
 	if !r.Asked {
 		if r.env.get("BAZEL_TEST") == "" {
 			reasons = append(reasons, "not started by bazel test")
-		} else if why := r.startedBy(); why != "" {
+		} else if why := r.startDoubt(); why != "" {
 			reasons = append(reasons, why)
 		}
 	}
@@ -420,24 +419,24 @@ func (r *runner) alwaysRun() []string {
 
 // setupScript is a process of Bazel's test-setup.sh.
 type setupScript struct {
-	asked   string // what it was asked to start
-	between string // the program that has started this process, if that isn't the script
+	command string // the program that it was to start
+	parent  string // the program that has started this process, if that isn't the script
 }
 
-// startedBy returns why this process isn't the one that Bazel has started as its test, or "".
+// startDoubt returns why this process isn't the one that Bazel has started as its test, or "".
 //
 // Bash runs Bazel's script, and puts the path of each program that it starts into the variable "_".
-// A --run_under script does so as well, but then Bazel's script was asked to start that one. A process
-// that the test itself starts isn't the test: it may be given anything to read.
-func (r *runner) startedBy() string {
+// A --run_under script does so as well, but then it is the command of Bazel's script. A process
+// that the test itself starts isn't the test: its inputs aren't known.
+func (r *runner) startDoubt() string {
 	const tool = "started by %s (--run_under)"
 	test := filepath.Clean(r.env.get("TEST_BINARY"))
-	if s, ok := setup(); ok && test != "." {
+	if s, ok := findSetupScript(); ok && test != "." {
 		switch {
-		case filepath.Clean(s.asked) != test:
-			return fmt.Sprintf(tool, s.asked)
-		case s.between != "":
-			return fmt.Sprintf("started by %s, not by Bazel: what it is given to read isn't known", s.between)
+		case filepath.Clean(s.command) != test:
+			return fmt.Sprintf(tool, s.command)
+		case s.parent != "":
+			return fmt.Sprintf("started by %s, not by Bazel: what it is given to read isn't known", s.parent)
 		}
 	}
 	if !r.isTest(test) {
@@ -487,9 +486,9 @@ func isFile(p string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// crashes are the signals by which a program dies from its own actions. Others
-// may have been sent to it: when the time is over, or memory is short.
-var crashes = []syscall.Signal{
+// crashSignals are the signals by which a program dies from its own actions. Others
+// may have been sent to it because of a timeout or a lack of memory.
+var crashSignals = []syscall.Signal{
 	syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGSEGV, syscall.SIGSYS, syscall.SIGTRAP,
 }
 
@@ -508,7 +507,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 	spool := newSpool()
 	defer spool.Close()
 	obstacle := r.outputsInTheWay()
-	before := r.look()
+	before := r.stampInputs()
 	start := time.Now()
 	o, err := r.execute(spool, rec.traces)
 	if err != nil {
@@ -518,12 +517,12 @@ func (r *runner) run(rec *recorder) (int, error) {
 	res.Host, _ = os.Hostname()
 	if o.code != 0 || o.signal != 0 {
 		infrastructure := isFile(r.env.get("TEST_INFRASTRUCTURE_FAILURE_FILE"))
-		clean := o.obstacle == "" && !infrastructure && (o.signal == 0 || slices.Contains(crashes, o.signal))
-		if clean && r.changedInTime(before, rec.key) == "" {
+		clean := o.obstacle == "" && !infrastructure && (o.signal == 0 || slices.Contains(crashSignals, o.signal))
+		if clean && r.changedReasonInTime(before, rec.key) == "" {
 			if o.signal != 0 {
 				res.ExitCode = 128 + int(o.signal)
 			}
-			// Nothing is lost if that doesn't work.
+			// Without the note, a flaky test may be recorded.
 			_ = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error { return store.RecordFailure(ctx, s, rec.key, res) })
 			r.recordTrace(rec, o.idle, res)
 		}
@@ -535,8 +534,8 @@ func (r *runner) run(rec *recorder) (int, error) {
 	if spool.size > 0 && spool.last != '\n' {
 		fmt.Fprintln(r.Stderr)
 	}
-	if obstacle = cmp.Or(obstacle, o.obstacle, r.unclean()); obstacle == "" {
-		obstacle = r.changedInTime(before, rec.key)
+	if obstacle = cmp.Or(obstacle, o.obstacle, r.uncleanReason()); obstacle == "" {
+		obstacle = r.changedReasonInTime(before, rec.key)
 	}
 	if obstacle != "" {
 		r.say("not recorded: %s", obstacle)

@@ -25,18 +25,18 @@ const maxFind = 20 * time.Second
 // maxFrontiers is for reading or writing frontiers.
 const maxFrontiers = 5 * time.Second
 
-// traces are the parts of a test. With these, an earlier execution decides about it if no result is recorded for its
-// fingerprint (docs/explanation/traces.md).
+// traces are the parts of a test. If no result is recorded for its fingerprint, they give the keys of traces
+// (docs/explanation/traces.md).
 type traces struct {
 	program *frontier.Program
 	label   string // under which its frontiers are
 	run     *fingerprint.Run
 	place   func(path string) string
-	// entered are the functions that the last execution may have entered; nil if they aren't known.
+	// entered are the functions that the last execution may have entered, nil if they aren't known.
 	entered nameset.Set
 }
 
-// readTraces returns nil if the build doesn't have traces decide about this test.
+// readTraces returns nil if the build has traces off for this test.
 func (r *runner) readTraces(run *fingerprint.Run) *traces {
 	label := r.env.get("TEST_TARGET")
 	file := r.Path + frontier.ProgramSuffix
@@ -51,7 +51,7 @@ func (r *runner) readTraces(run *fingerprint.Run) *traces {
 	if p.Unknown != "" {
 		return nil // it has no key, as the build knows
 	}
-	// Each shard executes something else.
+	// Each shard executes other functions.
 	if n := r.env.get("TEST_TOTAL_SHARDS"); n != "" {
 		label += " shard " + r.env.get("TEST_SHARD_INDEX") + " of " + n
 	}
@@ -82,7 +82,7 @@ func (r *runner) trace(o *outcome, t *traces, files []*os.File, c *copier, signa
 	return result.Status, nil
 }
 
-// executeAgain runs a test without a tracer that has run under one, in vain for the reason why.
+// executeAgain runs a test once more without the tracer. Why is the reason for which its run under the tracer was void.
 func (r *runner) executeAgain(spool *spool, why string) (*outcome, error) {
 	r.say("once more, without a tracer: %s", why)
 	if err := trace.CleanTest(r.env.get); err != nil {
@@ -95,8 +95,8 @@ func (r *runner) executeAgain(spool *spool, why string) (*outcome, error) {
 	return o, err
 }
 
-// search calls use with each trace of the test with a fingerprint, given what executions didn't enter, until that returns
-// false. Traces without a key are left out. It is an error if the test isn't the one with this fingerprint.
+// search calls use with the trace of each frontier, until it returns false. It leaves out traces without a key. It
+// returns an error if the test's fingerprint isn't of.
 func (t *traces) search(of store.Key, frontiers []map[string]bool, use func(*plan.Trace) bool) error {
 	dir, err := os.MkdirTemp("", "tasting-traces-")
 	if err != nil {
@@ -128,12 +128,12 @@ func (t *traces) search(of store.Key, frontiers []map[string]bool, use func(*pla
 type found struct {
 	key store.Key
 	res *store.Result
-	// entered is what the last execution may have entered.
+	// entered are the functions that the last execution may have entered.
 	entered nameset.Set
 	err     error
 }
 
-// find looks for a result by all traces that are known.
+// find looks up all known traces.
 func (t *traces) find(s *openStore, of store.Key) (f found) {
 	var known *frontier.Known
 	if err := s.do(maxFrontiers, func(ctx context.Context, st store.Store) (err error) {
@@ -157,7 +157,7 @@ func (t *traces) find(s *openStore, of store.Key) (f found) {
 		return f.res == nil
 	})
 	if f.res != nil {
-		// A test that has failed with this very fingerprint isn't decided about by anything else.
+		// A test that has failed with this very fingerprint isn't replayed by a trace.
 		f.err = s.do(maxGet, func(ctx context.Context, st store.Store) error { return store.Noted(ctx, st, of) })
 	}
 	if f.err = errors.Join(failed, f.err); f.err != nil && f.res != nil {
@@ -167,14 +167,14 @@ func (t *traces) find(s *openStore, of store.Key) (f found) {
 	return f
 }
 
-// byTrace replays the result that a trace finds, if one does, and records it under the test's fingerprint. Told says
-// that a line about the store is written anyway.
+// byTrace replays the result of a trace, if there is one, and records it under the test's fingerprint. Told is set if
+// the caller writes a line about the store.
 func (r *runner) byTrace(s *openStore, write bool, fingerprint store.Key, t *traces, told bool) (code int, done bool) {
 	f, ok := inTime(r, maxFind, func() found { return t.find(s, fingerprint) })
 	if !ok {
 		f.err = errNoTime
 	}
-	t.entered = trace.Again(f.entered, fingerprint[:])
+	t.entered = trace.Spared(f.entered, fingerprint[:])
 	if f.err != nil && !told {
 		r.say("traces don't decide: %v", f.err)
 	}
@@ -194,7 +194,7 @@ func (r *runner) byTrace(s *openStore, write bool, fingerprint store.Key, t *tra
 	return code, true
 }
 
-// recordTrace keeps what an execution came to under the key of its trace, a failure as a note.
+// recordTrace keeps the result of an execution under the key of its trace, a failure as a note.
 func (r *runner) recordTrace(rec *recorder, idle map[string]bool, res *store.Result) {
 	if rec.traces == nil || idle == nil {
 		return

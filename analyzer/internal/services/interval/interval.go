@@ -3,15 +3,15 @@
 //
 // # Collecting
 //
-// Beside a service that is traced, Serve listens at a socket. A client writes a line "start NAME" before a test, and "stop
-// NAME" behind it, to each service that the test uses, and reads a line in return: "ok", or "error" and why. NAME is
-// that of a target, a class or a case: whatever is to be selected. What was executed in between is kept in a directory,
-// the table of which service functions which tests need.
+// Next to a traced service, Serve listens at a socket. A client writes a line "start NAME" before a test, and "stop
+// NAME" behind it, to each service that the test uses. The answer is a line, "ok", or "error" and why. NAME is
+// the unit of selection: a target, a class or a case. The functions that the service enters in between are kept in a
+// directory, the table.
 //
 // # Selecting
 //
-// A test isn't affected by a change if the key of its trace is the same before and after: that covers
-// what the functions that it needs refer to, data and virtual tables among them, and what runs when the service starts
+// A test isn't affected by a change if the key of its trace is the same before and after. The key has the functions that
+// it needs, the functions, data and virtual tables to which these refer, and those that run when the service starts
 // (docs/how-to/select-service-tests.md).
 package interval
 
@@ -188,7 +188,7 @@ func Read(dir string) ([]*trace.Interval, error) {
 	return list, nil
 }
 
-// A Client tells services, by their addresses, when tests begin and end.
+// A Client has the addresses of services. It reports the begin and end of tests to them.
 type Client []string
 
 // NewClient returns a client of the services whose addresses are in a variable's value: none if that is empty, so

@@ -59,7 +59,7 @@ type Test struct {
 
 var location = regexp.MustCompile(`^(.*):(\d+):(\d+): cc_test rule (.+)$`)
 
-// ReadTests reads what "bazel query --output=location" says of cc_test rules. Those of
+// ReadTests reads the output of "bazel query --output=location" for cc_test rules. Those of
 // other workspaces are left out.
 func ReadTests(workspace string, out []byte) (tests []Test, err error) {
 	for line := range strings.Lines(string(out)) {

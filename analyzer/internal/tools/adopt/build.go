@@ -186,7 +186,7 @@ func turn(file string, text []byte, tests []Test) (out []byte, turned int, notes
 		return apply(text, edits), turned, notes, nil
 	}
 	load := fmt.Sprintf("load(%q, %q)  %s", defs, ours, mark)
-	// A load that nothing needs any more goes, if it can be brought back.
+	// An unused load is removed, if it can be restored.
 	if from != nil && uses == turned {
 		if gone, err := withoutSymbol(text, from); err == nil {
 			out = apply(text, slices.Concat(edits, []splice{gone, insertLoad(text, f, defs, load+": "+rule+" of "+from.Module.Value, from)}))

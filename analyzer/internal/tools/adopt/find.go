@@ -43,8 +43,8 @@ func (d Dependency) Complete(root, release string) (Dependency, error) {
 	return d, nil
 }
 
-// FindTests asks Bazel where the cc_test rules among patterns are, but for those that are to
-// stay as they are, such as the real tests of tasting_cc_test.
+// FindTests returns the cc_test rules among patterns, by a query of Bazel. It leaves out tests with the tag no-tasting, such
+// as the real tests of tasting_cc_test.
 func FindTests(ctx context.Context, b *bazel.Bazel, root string, patterns []string) ([]Test, error) {
 	if len(patterns) == 0 {
 		patterns = []string{"//..."}

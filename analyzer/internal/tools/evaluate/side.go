@@ -86,7 +86,7 @@ func (s *side) startup(command string) []string {
 	return slices.Concat(s.Startup, []string{"--output_base=" + s.base, command})
 }
 
-// expunge removes all that Bazel has built.
+// expunge removes the whole output base.
 func (s *side) expunge(ctx context.Context) error {
 	if out, err := s.command(ctx, s.Bazel, append(s.startup("clean"), "--expunge")...).CombinedOutput(); err != nil {
 		return fmt.Errorf("bazel clean --expunge: %w\n%s", err, out)

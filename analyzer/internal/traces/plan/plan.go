@@ -1,9 +1,9 @@
 // Package plan computes the keys of traces: it composes a test with the functions that an execution didn't enter as stubs
 // (docs/explanation/traces.md).
 //
-// A test that isn't known by its fingerprint is composed once more for each frontier that is known of it, with stubs in
-// the place of the functions that the execution with this frontier didn't enter. The result has a key of its own, the key of a trace.
-// If a pass is recorded under it, the test would pass again. When a test has been traced, its pass is recorded under
+// A test without a result for its fingerprint is composed once more for each of its frontiers, with stubs in
+// the place of the functions that the execution with this frontier didn't enter. This composition's key is the key of a trace.
+// If a pass is recorded under it, the test would pass again. The pass of a traced test is recorded under
 // the key of the new trace, and the new frontier is kept (package frontier).
 package plan
 
@@ -16,11 +16,11 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/frontier"
 )
 
-// Test is a test that traces may decide about.
+// Test is a test that may be looked up by traces.
 type Test struct {
-	// Objects is what the test is composed of, by its objects.
+	// Objects are the arguments of a composition by objects.
 	Objects *fingerprint.Test
-	// Run is what an execution adds to that.
+	// Run is the execution's part of the key.
 	Run         *fingerprint.Run
 	Fingerprint store.Key
 }
@@ -40,7 +40,7 @@ func New(tests []Test) *Plan {
 	return &Plan{tests, fingerprint.NewTraced(objects)}
 }
 
-// Trace is what a test comes to with a frontier.
+// Trace is the composition of a test with a frontier, and its key.
 type Trace struct {
 	Test     int // its index
 	Key      store.Key
@@ -49,7 +49,7 @@ type Trace struct {
 	Err error
 }
 
-// Compose returns for each k the trace of the test with the index which[k], of whose functions those of frontiers[k] aren't entered.
+// Compose returns for each k the trace of the test with the index which[k] and the frontier frontiers[k].
 func (p *Plan) Compose(which []int, frontiers []map[string]bool) []*Trace {
 	var traces []*Trace
 	for k, c := range p.traced.Compose(which, frontiers) {
@@ -74,7 +74,7 @@ func (p *Plan) Confirm(i int) error {
 }
 
 // Search calls try with the traces of all tests by the first of their frontiers, then by the second, and so on.
-// Tests for which decided reports true are left out. It ends when there are no more.
+// It leaves out tests that are decided.
 func (p *Plan) Search(frontiers [][]map[string]bool, decided func(i int) bool, try func(round []*Trace)) {
 	for round := range frontier.Max {
 		var which []int
@@ -91,7 +91,7 @@ func (p *Plan) Search(frontiers [][]map[string]bool, decided func(i int) bool, t
 	}
 }
 
-// Keep makes the frontier of a trace, under whose key a pass is recorded, the newest that is known of the test with a label.
+// Keep adds the frontier of a trace as the newest one of the test with a label. A pass has to be recorded under its key.
 func (t *Trace) Keep(ctx context.Context, s store.Store, label string) error {
 	return frontier.Add(ctx, s, label, t.Composed.Idle, t.Composed.Entered)
 }

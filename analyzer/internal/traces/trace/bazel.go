@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// IdleFile is where a test that Bazel has run under RunUnder leaves what it didn't enter, encoded, beside its
+// IdleFile is the file in which a test that Bazel has run under RunUnder leaves the functions that it didn't enter, encoded, next to its
 // test.log. Bazel keeps that file of a test as it keeps the log, also of one that it has run elsewhere, and calls it
 // $TEST_LOGSPLITTER_OUTPUT_FILE; nothing else is known to write it.
 const IdleFile = "test.raw_splitlogs/test.splitlogs"

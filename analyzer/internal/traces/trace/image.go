@@ -56,7 +56,7 @@ type text struct {
 
 const (
 	symSize = 24
-	// maxPart bounds what is read of a file at once.
+	// maxPart bounds the bytes of a file that are read at once.
 	maxPart = 1 << 31
 )
 
@@ -264,10 +264,10 @@ func (m *image) arm(entered nameset.Set) {
 	var sizeless []*symbol
 	labels := map[uint64]bool{} // where a symbol is that isn't a function's
 	trap := m.arch.trap
-	spared := map[uint64]bool{} // addresses of functions that count as entered, by one of their names
+	spared := map[uint64]bool{} // addresses of functions of which isSpared reports true for a name
 	if len(entered) > 0 {
 		for i := range m.symtab {
-			if s := &m.symtab[i]; s.function() && m.among(entered, s) {
+			if s := &m.symtab[i]; s.function() && m.isSpared(entered, s) {
 				spared[s.Value] = true
 			}
 		}
@@ -314,8 +314,8 @@ func (m *image) arm(entered nameset.Set) {
 	}
 }
 
-// among reports whether a function, or the one that it is a piece of, counts as entered.
-func (m *image) among(entered nameset.Set, s *symbol) bool {
+// isSpared reports whether a function, or the one that it is a piece of, gets no breakpoint.
+func (m *image) isSpared(entered nameset.Set, s *symbol) bool {
 	name := symname.Printable(stringAt(m.strtab, uint64(s.Name)))
 	base, ok := symname.PieceOf(name)
 	return entered.Has(name) || ok && entered.Has(base)

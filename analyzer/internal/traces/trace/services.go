@@ -17,11 +17,11 @@ type Control struct {
 	// Otherwise only one interval may be open.
 	Merge bool
 
-	mu       sync.Mutex
-	pid      int   // of the program, 0 before it has started and when it isn't traced any more
-	why      error // why it isn't traced any more
-	requests []request
-	open     map[string]bool
+	mu        sync.Mutex
+	pid       int   // of the program, 0 before it has started and after tracing has ended
+	endReason error // why tracing has ended, or nil
+	requests  []request
+	open      map[string]bool
 }
 
 type request struct {
@@ -31,11 +31,12 @@ type request struct {
 
 // collector is what a tracer does for a Control, on its own thread.
 type collector interface {
-	// restart begins anew: what was entered since the last time counts as entered outside of intervals if outside is set.
+	// restart gives all functions their breakpoints again. If outside is set, functions that were entered since the last
+	// restart were entered outside of intervals.
 	restart(outside bool)
 	// leaveAll lets go of the program.
 	leaveAll()
-	// collected returns what was entered since then, or outside of intervals.
+	// collected returns the functions that were entered since then, or outside of intervals.
 	collected() *Result
 }
 
@@ -98,7 +99,7 @@ func (c *Control) request(do func(collector) error) error {
 	c.mu.Lock()
 	if c.pid == 0 {
 		defer c.mu.Unlock()
-		return cmp.Or(c.why, errors.New("the service hasn't started"))
+		return cmp.Or(c.endReason, errors.New("the service hasn't started"))
 	}
 	c.requests = append(c.requests, r)
 	wake(c.pid) // while nobody can say that it has ended
@@ -113,13 +114,13 @@ func (c *Control) begin(pid int) {
 	c.pid = pid
 }
 
-// end notes why the program isn't traced any more, and refuses the requests that are left.
+// end notes why tracing has ended, and refuses the requests that are left.
 func (c *Control) end(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pid, c.why = 0, cmp.Or(c.why, why)
+	c.pid, c.endReason = 0, cmp.Or(c.endReason, why)
 	for _, r := range c.requests {
-		r.done <- c.why
+		r.done <- c.endReason
 	}
 	c.requests = nil
 }

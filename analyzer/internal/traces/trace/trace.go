@@ -1,26 +1,26 @@
 // Package trace finds out which functions a program enters, without building it
 // again: by a breakpoint at each function's entry.
 //
-// The program is stopped where the kernel has loaded it and nothing of it has run.
+// The tracer stops the program when the kernel has loaded it, before its first instruction.
 // The first byte of each function becomes a trap instruction, in a private copy
-// of the pages of this process: the file stays as it is. Who enters the function traps; the
-// collector notes its name, puts the byte back for good and has the program go on at the
-// same place. So each function costs one trap in the life of a process, and what
-// runs often costs nothing. (This is the smart collection of the proofs of safety;
-// the naive one puts the trap back after each entry and counts. Both find the same set.)
+// of the process's pages: the file stays as it is. A thread that enters the function traps. The
+// tracer notes the function's name, restores the byte and resumes the thread at the
+// same address. So each function costs one trap in the life of a process. (This is the smart
+// collection of the proofs of safety. The naive collection restores the trap after each entry
+// and counts. Both find the same set.)
 //
-// Nothing may be missed. Shared libraries get their breakpoints when the loader has
-// mapped them, which is before it runs a resolver or an initialiser of theirs: the
+// No entry may be missed. Shared libraries get their breakpoints when the loader has
+// mapped them, before it runs one of their resolvers or initialisers: the
 // loader itself has a breakpoint behind its calls of mmap. Threads share the
-// memory, children have a copy of it, and an exec starts afresh. At the end of each process its
-// memory is looked through for code that nobody noticed. What can't be known, such as a library
-// without a symbol table, is a reason to give the trace up.
+// memory, children have a copy of it, and an exec begins anew. At the end of each process the tracer
+// searches its memory for code without breakpoints. It gives the trace up if functions aren't known, as
+// in a library without a symbol table.
 //
 // Nothing may be changed either: the program's exit status, output and signals are
-// those that it has without a tracer. A program that wouldn't work under one, such as a
-// debugger, is let go before it begins. If the collector itself is killed, so is the program,
-// by the kernel: half a run with breakpoints in it must not look like a test's result.
-// Where the collector did leave a mark, the run is void: it has to be repeated without.
+// those that it has without a tracer. A program that wouldn't work under a tracer, such as a
+// debugger, is released before it begins. If the tracer is killed, the kernel kills the program,
+// too: half a run with breakpoints must not look like a test's result.
+// If tracing may have changed the result, the run is void, and has to be repeated without a tracer.
 package trace
 
 import (
@@ -54,10 +54,10 @@ type File struct {
 	Name string `json:"name"`
 	// ID is "build-id:" and what the linker says, or "sha256:" and the hash of its content.
 	ID string `json:"id"`
-	// Functions is how many entries had a breakpoint.
+	// Functions is the number of entries with a breakpoint.
 	Functions int `json:"functions"`
-	// Unseen is how many bytes of code belong to no function that has a symbol: whether
-	// they were executed isn't known.
+	// Unseen is the number of bytes of code outside of functions with a symbol. Their
+	// execution isn't observed.
 	Unseen int `json:"unseen,omitzero"`
 	// Executed are sorted by address.
 	Executed []Function `json:"executed"`
@@ -69,9 +69,9 @@ type Function struct {
 	Address uint64 `json:"address"`
 	// Symbols are all functions that start there, sorted.
 	Symbols []Symbol `json:"symbols"`
-	// Count is how often it was entered. It is 0 for a piece of a function, as gcc makes
-	// of code that it believes to be cold: that may be entered in its middle, and counts
-	// as executed if its function does. With several threads it may be too low.
+	// Count is the number of entries. It is 0 for a piece of a function, such as gcc's
+	// cold parts: it may be entered in its middle, and is in the list
+	// if its function is. With several threads Count may be too low.
 	Count uint64 `json:"count,omitzero"`
 }
 
@@ -104,12 +104,12 @@ type Options struct {
 	// Own reports whether a file is traced, by its path without symbolic links. Nil means NotOfSystem.
 	Own func(path string) bool
 
-	// Entered are functions that get no breakpoint: they count as entered.
+	// Entered are functions that get no breakpoint: they are taken for entered.
 	Entered nameset.Set
 	// Control is for services, which are traced in intervals; nil stands for the whole run.
 	Control *Control
 
-	// withoutPattern has the loader followed as one that isn't known.
+	// withoutPattern follows the loader as an unknown one.
 	withoutPattern bool
 }
 
@@ -117,7 +117,7 @@ type Options struct {
 type Result struct {
 	Trace  *Trace
 	Status syscall.WaitStatus
-	// Void is why tracing may have changed the result, which must be discarded then; or "".
+	// Void is why tracing may have changed the result, which must then be discarded, or "".
 	Void string
 	// Idle are the names of functions that had a breakpoint in all files that they are in, and that
 	// nobody entered in any process, nor a function that they are a piece of. It is nil if the trace was

@@ -314,7 +314,7 @@ func (x *tracer) loop() {
 		if !ws.Stopped() {
 			x.exited(tid, ws)
 			if t := x.threads[tid]; t != nil {
-				// What was killed has no end to look at.
+				// A killed process doesn't stop at its exit.
 				t.p.looked = t.p.looked || ws.Signaled() && ws.Signal() == unix.SIGKILL
 				x.remove(t)
 			}
@@ -616,8 +616,8 @@ func (x *tracer) entered(t *thread, m *mapping, at, off uint64) {
 		x.foreign(t)
 		return
 	}
-	// What follows may be done twice: threads meet the same breakpoint at once, and a child's copy may
-	// be older than is known here.
+	// A second restoration does no harm: two threads may trap at once, and a child's copy of the memory may
+	// be older than t.
 	if !x.write(t.p, at, code) || setCounter(t.tid, at) != nil {
 		return
 	}
@@ -630,8 +630,8 @@ func (x *tracer) entered(t *thread, m *mapping, at, off uint64) {
 	x.resume(t, 0)
 }
 
-// keepBlocked blocks SIGTRAP again, which the kernel unblocks to deliver that of a breakpoint. That it was
-// blocked shows only if all other signals are, as in libraries that mustn't be disturbed.
+// keepBlocked blocks SIGTRAP again, which the kernel unblocks to deliver that of a breakpoint. If all other signals are
+// blocked, it was blocked, too.
 func keepBlocked(tid int) {
 	var mask uint64
 	if ptrace(unix.PTRACE_GETSIGMASK, tid, 8, uintptr(unsafe.Pointer(&mask))) != nil {

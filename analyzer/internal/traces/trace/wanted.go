@@ -11,14 +11,14 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/nameset"
 )
 
-// again is one of how many functions that were entered gets a breakpoint in the next execution.
-const again = 8
+// rearmEvery is the number of entered functions of which one gets a breakpoint in the next execution.
+const rearmEvery = 8
 
-// Again returns which functions need no breakpoint when a test is executed once more, given those that it has entered
-// before. They count as entered, and cost no stop. One in eight gets a breakpoint again, chosen by the salt (4 bytes or
-// more), so that a function that isn't entered any more doesn't count for long.
-func Again(entered nameset.Set, salt []byte) nameset.Set {
-	return entered.Without(again, binary.LittleEndian.Uint32(salt))
+// Spared returns the functions that get no breakpoint in the next execution of a test, from those that it has entered before.
+// They are taken for entered, and cost no stop. One in eight gets a breakpoint again, chosen by the salt (4 bytes or more).
+// So a function that the test has stopped entering is soon idle.
+func Spared(entered nameset.Set, salt []byte) nameset.Set {
+	return entered.Without(rearmEvery, binary.LittleEndian.Uint32(salt))
 }
 
 // Entered returns the names of all functions of the trace.
