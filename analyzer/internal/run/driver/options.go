@@ -34,30 +34,16 @@ var effects = map[string]effect{
 //go:embed options.txt
 var optionTable string
 
-// optionGroup is a part of the table.
-type optionGroup struct {
-	effect  string
-	reason  string
-	options []string
-}
-
-func optionGroups() (groups []*optionGroup) {
-	for line := range strings.Lines(optionTable) {
-		if effect, reason, ok := strings.Cut(line, ": "); ok {
-			groups = append(groups, &optionGroup{effect: effect, reason: strings.TrimSpace(reason)})
-		} else if len(groups) > 0 {
-			g := groups[len(groups)-1]
-			g.options = append(g.options, strings.Fields(line)...)
-		}
-	}
-	return groups
-}
-
 var optionEffects = sync.OnceValue(func() map[string]effect {
 	m := map[string]effect{}
-	for _, g := range optionGroups() {
-		for _, name := range g.options {
-			m[name] = effects[g.effect]
+	var group effect
+	for line := range strings.Lines(optionTable) {
+		if name, _, ok := strings.Cut(line, ": "); ok {
+			group = effects[name]
+			continue
+		}
+		for option := range strings.FieldsSeq(line) {
+			m[option] = group
 		}
 	}
 	return m

@@ -22,6 +22,25 @@ func known(t *testing.T) []string {
 	return strings.Fields(string(b))
 }
 
+// optionGroup is a part of the table.
+type optionGroup struct {
+	effect  string
+	reason  string
+	options []string
+}
+
+func optionGroups() (groups []*optionGroup) {
+	for line := range strings.Lines(optionTable) {
+		if effect, reason, ok := strings.Cut(line, ": "); ok {
+			groups = append(groups, &optionGroup{effect: effect, reason: strings.TrimSpace(reason)})
+		} else if len(groups) > 0 {
+			g := groups[len(groups)-1]
+			g.options = append(g.options, strings.Fields(line)...)
+		}
+	}
+	return groups
+}
+
 func TestOptionTable(t *testing.T) {
 	list := known(t)
 	seen := map[string]int{}
@@ -35,6 +54,9 @@ func TestOptionTable(t *testing.T) {
 		others := strings.HasPrefix(g.reason, "only other releases")
 		for _, name := range g.options {
 			seen[name]++
+			if optionEffects()[name] != effects[g.effect] {
+				t.Errorf("%s: effect %d, and it is in a group of %s", name, optionEffects()[name], g.effect)
+			}
 			if slices.Contains(list, name) == others {
 				t.Errorf("%s: in Bazel 7.7.1 is %t", name, !others)
 			}
