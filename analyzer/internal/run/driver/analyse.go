@@ -167,7 +167,7 @@ func (inv *invocation) applyAspect(ctx context.Context, group string, more func(
 	if inv.cacheIsSilent(ctx) {
 		own = append(own, noCache)
 	}
-	messages := &quiet{out: inv.Err, isTerminal: progress.On(inv.Err) != nil}
+	messages := quiet(inv.Err, progress.On(inv.Err) != nil)
 	code, err = inv.bazelBuild(ctx, bazel.Streams{In: inv.Stdin, Out: inv.Out, Err: messages}, slices.Concat(inv.quietFlags(), own, args)...)
 	messages.flush()
 	if err != nil {

@@ -491,7 +491,7 @@ func TestWithoutTotal(t *testing.T) {
 		"no line end": "no line end",
 	} {
 		var b bytes.Buffer
-		w := &withoutTotal{out: &b}
+		w := withoutTotal(&b)
 		for i := range len(in) {
 			io.WriteString(w, in[i:i+1])
 		}

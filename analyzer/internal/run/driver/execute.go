@@ -106,7 +106,7 @@ func execute(ctx context.Context, d *decisions, b *batch) (*execution, error) {
 		args = append(args, "--aspects="+d.Aspect, "--output_groups="+groups)
 	}
 	args = append(args, d.innerSummary())
-	out := &withoutTotal{out: d.Out}
+	out := withoutTotal(d.Out)
 	code, err := d.Bazel.Run(ctx, bazel.Streams{In: d.Stdin, Out: out, Err: d.Err}, "test", slices.Concat(args, b.flags, targets)...)
 	out.flush()
 	if err != nil {

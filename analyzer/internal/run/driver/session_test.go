@@ -201,7 +201,7 @@ func TestDryRun(t *testing.T) {
 // What Bazel says of a build that went well isn't said twice; all else is.
 func TestQuiet(t *testing.T) {
 	var b bytes.Buffer
-	q := &quiet{out: &b}
+	q := quiet(&b, false)
 	for _, part := range []string{
 		"Loading: \n\x1b[32mLoading:\x1b[0m 0 packages\n\r\x1b[1A\x1b[K\x1b[32mINFO: \x1b[0mAnalyzed target //:t.\n", "INFO: Found 3 tar", "gets...\nINFO: From Compiling t.cc:\nt.cc:1: warning: x\n",
 		"INFO: \nINFO: Elapsed time: 1s\nINFO: 2 processes: 1 internal.\nINFO: Build completed successfully, 1 total action\nERROR: it\nend",

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -412,43 +411,25 @@ func (r row) print(out io.Writer, color bool) {
 	}
 }
 
-// withoutTotal cuts Bazel's last line "Executed N out of M tests" (or "Finished with N passing") and what
-// follows, because the summary has a total of all tests. Bazel has no flag for that. An earlier such line is a test's own and stays.
-type withoutTotal struct {
-	out  io.Writer
-	line []byte // begun
-	held []byte // from the last total on
-	rest int    // lines held
-}
-
 var totalLine = lazyregexp.New(`^(\x1b\[[0-9;]*m)*(?:Executed \d+ out of \d+ tests?\b|Finished with \d+ passing and )`)
 
-func (w *withoutTotal) Write(b []byte) (int, error) {
-	for _, part := range bytes.SplitAfter(b, []byte("\n")) {
-		w.line = append(w.line, part...)
-		if !bytes.HasSuffix(w.line, []byte("\n")) {
-			continue
-		}
-		line := w.line
-		w.line = nil
+// withoutTotal cuts Bazel's last line "Executed N out of M tests" (or "Finished with N passing") and what
+// follows, because the summary has a total of all tests. Bazel has no flag for that. An earlier such line is a test's own and stays.
+func withoutTotal(out io.Writer) *lineWriter {
+	var held []byte // from the last total on
+	lines := 0      // held
+	return &lineWriter{out: out, take: func(line []byte) (err error) {
 		switch {
 		case totalLine.Match(line):
-			if _, err := w.out.Write(w.held); err != nil {
-				return 0, err
-			}
-			w.held, w.rest = line, 1
-		case w.rest > 0 && w.rest < 4:
-			w.held = append(w.held, line...)
-			w.rest++
+			_, err = out.Write(held)
+			held, lines = line, 1
+		case lines > 0 && lines < 4:
+			held = append(held, line...)
+			lines++
 		default:
-			if _, err := w.out.Write(append(w.held, line...)); err != nil {
-				return 0, err
-			}
-			w.held, w.rest = nil, 0
+			_, err = out.Write(append(held, line...))
+			held, lines = nil, 0
 		}
-	}
-	return len(b), nil
+		return err
+	}}
 }
-
-// flush ends the output.
-func (w *withoutTotal) flush() { w.out.Write(w.line) }

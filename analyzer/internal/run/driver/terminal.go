@@ -11,13 +11,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quiet passes on Bazel's output during the analysis, without the summary of a successful build, which the call that runs tests
-// prints. Messages of compilers stay, because no later call prints them.
-type quiet struct {
-	out        io.Writer
-	isTerminal bool
-	line       []byte // begun
+// lineWriter passes each line that is written to take, with its end.
+type lineWriter struct {
+	out   io.Writer
+	take  func(line []byte) error
+	begun []byte
 }
+
+func (w *lineWriter) Write(b []byte) (int, error) {
+	for part := range bytes.Lines(b) {
+		w.begun = append(w.begun, part...)
+		if !bytes.HasSuffix(part, []byte("\n")) {
+			break
+		}
+		line := w.begun
+		w.begun = nil
+		if err := w.take(line); err != nil {
+			return 0, err
+		}
+	}
+	return len(b), nil
+}
+
+// flush ends the output with the line that has begun.
+func (w *lineWriter) flush() { w.out.Write(w.begun) }
 
 // buildSummary matches lines of the summary. Its group is the movements of the cursor in front, which stay. Preparation
 // matches lines that are left out if the output isn't a terminal.
@@ -26,28 +43,19 @@ var (
 	preparation  = lazyregexp.New(`^(?:Computing main repo mapping|Loading|Analyzing|    currently loading): `)
 )
 
-func (q *quiet) Write(b []byte) (int, error) {
-	for _, part := range bytes.SplitAfter(b, []byte("\n")) {
-		q.line = append(q.line, part...)
-		if !bytes.HasSuffix(q.line, []byte("\n")) {
-			continue
-		}
-		line := q.line
-		q.line = nil
+// quiet passes on Bazel's output during the analysis, without the summary of a successful build, which the call that runs tests
+// prints. Messages of compilers stay, because no later call prints them.
+func quiet(out io.Writer, isTerminal bool) *lineWriter {
+	return &lineWriter{out: out, take: func(line []byte) error {
 		if m := buildSummary.FindSubmatch(line[:len(line)-1]); m != nil {
 			line = m[1]
-		} else if !q.isTerminal && preparation.Match(line) {
-			continue
+		} else if !isTerminal && preparation.Match(line) {
+			return nil
 		}
-		if _, err := q.out.Write(line); err != nil {
-			return 0, err
-		}
-	}
-	return len(b), nil
+		_, err := out.Write(line)
+		return err
+	}}
 }
-
-// flush ends the output.
-func (q *quiet) flush() { q.out.Write(q.line) }
 
 // quietFlags returns the flags for a call of Bazel whose output goes through quiet. It shows its progress on a
 // terminal, and elsewhere once a minute.
