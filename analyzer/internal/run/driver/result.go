@@ -49,13 +49,6 @@ func isNamed(name, what string) bool {
 	return rest == what
 }
 
-// cutOutputs returns the directory of the shard and the name below test.outputs, if name is an undeclared output.
-func cutOutputs(name string) (dir, rest string, ok bool) {
-	dir, rest = cutShard(name)
-	rest, ok = strings.CutPrefix(rest, outputsName+"/")
-	return dir, rest, ok
-}
-
 // notRecorded matches files that a test writes for Bazel to act on, which a replay can't repeat.
 var notRecorded = lazyregexp.New(`^test\.(unused_runfiles_log|infrastructure_failure|exited_prematurely|warnings|raw_splitlogs/.*)$`)
 
@@ -79,7 +72,7 @@ func ownLog(log *io.SectionReader) *io.SectionReader {
 const maxUnpacked = 1 << 30
 
 // opened are files that are closed together.
-type opened []*os.File
+type opened []io.Closer
 
 func (o *opened) close() {
 	for _, f := range *o {
@@ -87,14 +80,11 @@ func (o *opened) close() {
 	}
 }
 
-// addNameless adds a new file without a name.
-func (o *opened) addNameless() (*os.File, error) {
-	f, err := os.CreateTemp("", "tasting-outputs-")
-	if err == nil {
-		_ = os.Remove(f.Name())
-		*o = append(*o, f)
-	}
-	return f, err
+// addSpool adds a new buffer.
+func (o *opened) addSpool() *store.Spool {
+	s := &store.Spool{Memory: 64 << 10}
+	*o = append(*o, s)
+	return s
 }
 
 // unpack returns the files in an archive of undeclared outputs, by their names in a result.
@@ -103,11 +93,7 @@ func unpack(archive *io.SectionReader, open *opened) (files []store.File, err er
 	if err != nil {
 		return nil, err
 	}
-	f, err := open.addNameless()
-	if err != nil {
-		return nil, err
-	}
-	var end int64
+	var size int64
 	for _, x := range z.File {
 		name := outputsName + "/" + x.Name
 		switch {
@@ -123,15 +109,15 @@ func unpack(archive *io.SectionReader, open *opened) (files []store.File, err er
 		if err != nil {
 			return nil, err
 		}
-		n, err := io.Copy(f, io.LimitReader(r, maxUnpacked-end+1))
-		if err = errors.Join(err, r.Close()); err == nil && end+n > maxUnpacked {
+		content := open.addSpool()
+		n, err := io.Copy(content, io.LimitReader(r, maxUnpacked-size+1))
+		if size += n; err == nil && size > maxUnpacked {
 			err = fmt.Errorf("its outputs have more than %d bytes", maxUnpacked)
 		}
-		if err != nil {
+		if err = errors.Join(err, r.Close()); err != nil {
 			return nil, err
 		}
-		files = append(files, store.File{Path: name, Executable: x.Mode()&0o111 != 0, Content: io.NewSectionReader(f, end, n)})
-		end += n
+		files = append(files, store.File{Path: name, Executable: x.Mode()&0o111 != 0, Content: content.Content()})
 	}
 	return files, nil
 }
@@ -448,22 +434,20 @@ func (inv *invocation) zips() bool {
 func pack(files []store.File, made time.Time, open *opened) (packed []store.File, err error) {
 	type archive struct {
 		*zip.Writer
-		file *os.File
-		at   string // the directory of the log
+		content *store.Spool
+		at      string // the directory of the log
 	}
 	var archives []archive
 	for _, f := range files {
-		at, name, ok := cutOutputs(f.Path)
-		if !ok {
+		at, rest := cutShard(f.Path)
+		name, isOutput := strings.CutPrefix(rest, outputsName+"/")
+		if !isOutput {
 			packed = append(packed, f)
 			continue
 		}
 		i := slices.IndexFunc(archives, func(a archive) bool { return a.at == at })
 		if i < 0 {
-			x, err := open.addNameless()
-			if err != nil {
-				return nil, err
-			}
+			x := open.addSpool()
 			i, archives = len(archives), append(archives, archive{zip.NewWriter(x), x, at})
 		}
 		h := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: made}
@@ -482,11 +466,7 @@ func pack(files []store.File, made time.Time, open *opened) (packed []store.File
 		if err := a.Close(); err != nil {
 			return nil, err
 		}
-		info, err := a.file.Stat()
-		if err != nil {
-			return nil, err
-		}
-		packed = append(packed, store.File{Path: path.Join(a.at, archiveName), Content: io.NewSectionReader(a.file, 0, info.Size())})
+		packed = append(packed, store.File{Path: path.Join(a.at, archiveName), Content: a.content.Content()})
 	}
 	return packed, nil
 }
