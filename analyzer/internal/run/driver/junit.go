@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"os"
 	"slices"
 	"strings"
@@ -119,12 +120,7 @@ func attr(name, value string) xml.Attr { return xml.Attr{Name: xml.Name{Local: n
 // plainSuite returns a suite for a test that has written no XML.
 func plainSuite(label, status string, seconds float64) junitSuite {
 	var b strings.Builder
-	esc := func(s string) string {
-		var e strings.Builder
-		xml.EscapeText(&e, []byte(s))
-		return e.String()
-	}
-	fmt.Fprintf(&b, `<testcase name="%s" time="%.3f">`, esc(label), seconds)
+	fmt.Fprintf(&b, `<testcase name="%s" time="%.3f">`, html.EscapeString(label), seconds)
 	failures, skipped := "0", "0"
 	switch status {
 	case "PASSED", "FLAKY":
@@ -133,7 +129,7 @@ func plainSuite(label, status string, seconds float64) junitSuite {
 		b.WriteString(`<skipped message="not compatible with the platform"></skipped>`)
 	default:
 		failures = "1"
-		fmt.Fprintf(&b, `<failure message="%s"></failure>`, esc(status))
+		fmt.Fprintf(&b, `<failure message="%s"></failure>`, html.EscapeString(status))
 	}
 	b.WriteString("</testcase>")
 	return junitSuite{Attrs: []xml.Attr{attr("name", label), attr("tests", "1"), attr("failures", failures), attr("skipped", skipped)}, Inner: b.String()}
