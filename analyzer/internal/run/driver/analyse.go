@@ -261,7 +261,7 @@ func (a *analysis) compose(ctx context.Context) error {
 	if dir := a.Bazel.Cache; dir != "" {
 		a.memory = fingerprint.OpenMemory(filepath.Join(dir, fmt.Sprintf("compositions-%016x", xxhash.Sum64String(a.execRoot))))
 	}
-	a.prober = &prober{dir: a.execRoot, env: pairs(optionsEnv(a.options, "action_env")), tmp: a.tmp, known: map[string]*probe{}}
+	a.prober = &prober{dir: a.execRoot, env: pairs(optionsEnv(a.options, "action_env")), tmp: a.tmp}
 	a.composeAll(ctx, a.subjects)
 	if err := a.composeObjects(ctx); err != nil {
 		return err

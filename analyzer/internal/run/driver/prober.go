@@ -20,8 +20,7 @@ type prober struct {
 	env []string // of actions
 	tmp string
 
-	mu     sync.Mutex
-	known  map[string]*probe
+	known  sync.Map // linker, environment and lines to *probe
 	caches sync.Map // linker and environment to *syslib.Cache
 	data   sync.Map // loaded to findOnce
 }
@@ -50,35 +49,30 @@ func (p *prober) libraries(ctx context.Context, d *description, lines []*linkfla
 	for _, l := range lines {
 		words = append(words, syslib.LineID(l))
 	}
-	key := strings.Join(words, "\x00")
-	p.mu.Lock()
-	x := p.known[key]
-	if x == nil {
-		x = &probe{link: func(shared *sync.Map) (*system, error) {
-			by, _ := shared.LoadOrStore(linker, new(syslib.Cache))
-			return p.link(ctx, d, lines, by.(*syslib.Cache))
-		}}
-		x.result = sync.OnceValues(func() (*system, error) { return x.link(&p.caches) })
-		p.known[key] = x
-	}
-	p.mu.Unlock()
-	return x.result()
+	x := &probe{link: func(shared *sync.Map) (*system, error) {
+		by, _ := shared.LoadOrStore(linker, new(syslib.Cache))
+		return p.link(ctx, d, lines, by.(*syslib.Cache))
+	}}
+	x.result = sync.OnceValues(func() (*system, error) { return x.link(&p.caches) })
+	known, _ := p.known.LoadOrStore(strings.Join(words, "\x00"), x)
+	return known.(*probe).result()
 }
 
 // unchanged reports whether all results of the prober are as they were.
 func (p *prober) unchanged() bool {
 	var shared sync.Map
-	for _, x := range p.known {
-		before, err := x.result()
-		if err != nil {
-			continue // such a test has no fingerprint
-		}
-		now, err := x.link(&shared)
-		if err != nil || !now.equal(before) {
-			return false
-		}
-	}
 	same := true
+	p.known.Range(func(_, known any) bool {
+		x := known.(*probe)
+		if before, err := x.result(); err == nil { // else such a test has no fingerprint
+			now, err := x.link(&shared)
+			same = err == nil && now.equal(before)
+		}
+		return same
+	})
+	if !same {
+		return false
+	}
 	p.data.Range(func(x, known any) bool {
 		if before, err := known.(findOnce)(); err == nil {
 			now, err := x.(loaded).find()

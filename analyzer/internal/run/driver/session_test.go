@@ -749,7 +749,7 @@ func TestOneProbe(t *testing.T) {
 	if err := os.WriteFile(linker, []byte("#!/bin/sh\necho x >>"+calls+"\nexec gcc \"$@\"\n"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	p := &prober{dir: dir, env: os.Environ(), tmp: dir, known: map[string]*probe{}}
+	p := &prober{dir: dir, env: os.Environ(), tmp: dir}
 	line := func(args ...string) *linkflags.Line { return linkflags.Parse(args, linkflags.Options{}) }
 	program, library, other := line("-pie", "-lm"), line("-shared", "-lm"), line("-shared", "-lm", "-ldl")
 	count := func() int {
