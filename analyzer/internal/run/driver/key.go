@@ -36,8 +36,7 @@ func invocationParts(options []bazel.Option) []fingerprint.Contribution {
 		v := o.OptionValue
 		if setsEnv(o) {
 			if name, _, assigned := strings.Cut(v, "="); !assigned {
-				value, set := client[name]
-				v = inherited(name, value, set)
+				v = inherited(client, name)
 			}
 		}
 		values[name] = append(values[name], v)
@@ -45,8 +44,7 @@ func invocationParts(options []bazel.Option) []fingerprint.Contribution {
 	// Bazel passes these on to all actions unless told otherwise.
 	if !isEnvStrict(options) {
 		for _, name := range []string{"PATH", "LD_LIBRARY_PATH"} {
-			v, set := client[name]
-			values["environment variable "+name] = []string{inherited(name, v, set)}
+			values["environment variable "+name] = []string{inherited(client, name)}
 		}
 	}
 	var l []fingerprint.Contribution
@@ -267,11 +265,12 @@ func isEnvStrict(options []bazel.Option) bool {
 	return isTrue(effective(options, strictActionEnv))
 }
 
-func inherited(name, value string, set bool) string {
-	if !set {
-		return name
+// inherited returns NAME=VALUE for a variable of the user, or NAME if it isn't set.
+func inherited(client map[string]string, name string) string {
+	if value, set := client[name]; set {
+		return name + "=" + value
 	}
-	return name + "=" + value
+	return name
 }
 
 // loaderDoubt returns why the libraries that a test loads aren't known, or "": its environment has a variable
@@ -349,21 +348,16 @@ func optionsEnv(options []bazel.Option, names ...string) map[string]string {
 
 // disputed returns the options that set one variable to different values.
 func disputed(options []bazel.Option) (words []string) {
-	said := map[string]map[string]bool{}
-	of := func(o bazel.Option) string {
-		name, _, _ := strings.Cut(strings.TrimPrefix(o.OptionValue, "="), "=")
-		return name
-	}
-	among := slices.DeleteFunc(slices.Clone(options), func(o bazel.Option) bool { return !setsEnv(o) })
-	for _, o := range among {
-		if said[of(o)] == nil {
-			said[of(o)] = map[string]bool{}
+	said := map[string][]string{} // by variable
+	for _, o := range options {
+		if setsEnv(o) {
+			name, _, _ := strings.Cut(strings.TrimPrefix(o.OptionValue, "="), "=")
+			said[name] = append(said[name], o.OptionName+"="+o.OptionValue)
 		}
-		said[of(o)][o.OptionName+"="+o.OptionValue] = true
 	}
-	for _, o := range among {
-		if len(said[of(o)]) > 1 {
-			words = append(words, o.OptionName+"="+o.OptionValue)
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		if l := said[name]; len(slices.Compact(slices.Clone(l))) > 1 {
+			words = append(words, l...)
 		}
 	}
 	return words
