@@ -29,7 +29,7 @@ func record(ctx context.Context, d *decisions, e *execution, sources *sources) {
 		defer cancel()
 		ctx = limited
 	}
-	rec := &recorder{invocation: d.invocation}
+	rec := newRecorder(d.invocation)
 	ended := map[*decision]time.Time{}
 	for _, t := range confirm(ctx, d, e, sources) {
 		switch {
@@ -164,34 +164,29 @@ func (inv *invocation) sayAuditFailed(t *confirmed) {
 	}
 }
 
-// recorder records results. It counts the results that a store refuses and keeps one reason, to print one warning for a
+// recorder records results. It keeps the reasons for which a store refuses results, to print one warning for a
 // store that is full or down.
 type recorder struct {
 	*invocation
 	mu       sync.Mutex
-	refusals map[string]refusal
+	refusals map[string][]string // reasons by what was refused
 }
 
-type refusal struct {
-	n   int
-	why string
+func newRecorder(inv *invocation) *recorder {
+	return &recorder{invocation: inv, refusals: map[string][]string{}}
 }
 
 func (r *recorder) addRefusal(what string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.refusals == nil {
-		r.refusals = map[string]refusal{}
-	}
-	why := strings.TrimPrefix(err.Error(), store.ErrPartly.Error()+": ")
-	r.refusals[what] = refusal{r.refusals[what].n + 1, max(r.refusals[what].why, why)}
+	r.refusals[what] = append(r.refusals[what], strings.TrimPrefix(err.Error(), store.ErrPartly.Error()+": "))
 }
 
 // sayRefusals prints how many results haven't been kept.
 func (r *recorder) sayRefusals() {
 	for _, what := range slices.Sorted(maps.Keys(r.refusals)) {
-		x := r.refusals[what]
-		r.say("warning: %s not %s: %s", map[bool]string{true: "1 result is", false: fmt.Sprint(x.n, " results are")}[x.n == 1], what, x.why)
+		whys := r.refusals[what]
+		r.say("warning: %s not %s: %s", map[bool]string{true: "1 result is", false: fmt.Sprint(len(whys), " results are")}[len(whys) == 1], what, slices.Max(whys))
 	}
 }
 

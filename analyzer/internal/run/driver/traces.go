@@ -141,7 +141,7 @@ func (d *decisions) lookupTraces(ctx context.Context) error {
 	if err != nil || len(tests) == 0 {
 		return err
 	}
-	rec := &recorder{invocation: d.invocation}
+	rec := newRecorder(d.invocation)
 	defer rec.sayRefusals()
 	line := progress.On(d.Err)
 	defer line.Clear()
