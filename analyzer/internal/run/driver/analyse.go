@@ -285,12 +285,12 @@ func (a *analysis) composeAll(ctx context.Context, tests []*subject) {
 		if t.evidence == nil {
 			continue
 		}
-		x, err := a.arguments(ctx, t.description)
+		x, err := a.arguments(ctx, t.evidence)
 		if err != nil {
 			t.why = err.Error()
 			continue
 		}
-		x.Source, t.symlinks = t.readsSources(), symlinks(x, a.workspaceDir())
+		t.symlinks = symlinks(x, a.workspaceDir())
 		known, composed = append(known, t), append(composed, x)
 	}
 	line := progress.On(a.Err)
@@ -350,7 +350,7 @@ func symlinks(x *fingerprint.Test, workspace string) []fingerprint.Contribution 
 }
 
 // arguments reads the arguments for tasting compose that the aspect has written for a test.
-func (a *analysis) arguments(ctx context.Context, d *description) (*fingerprint.Test, error) {
+func (a *analysis) arguments(ctx context.Context, d *evidence) (*fingerprint.Test, error) {
 	b, err := os.ReadFile(filepath.Join(a.execRoot, d.Compose))
 	if err != nil {
 		return nil, err
@@ -366,7 +366,7 @@ func (a *analysis) arguments(ctx context.Context, d *description) (*fingerprint.
 		return nil, fmt.Errorf("%s: %w: the rules are of another version than this program", d.Compose, err)
 	}
 	t.System = func(lines []*linkflags.Line) *syslib.Taken {
-		if system, err := a.prober.libraries(ctx, d, lines); err == nil {
+		if system, err := a.prober.libraries(ctx, d.description, lines); err == nil {
 			return system.taken
 		}
 		return nil // the test will be run
@@ -378,6 +378,7 @@ func (a *analysis) arguments(ctx context.Context, d *description) (*fingerprint.
 		}
 	}
 	err = finish(a.execRoot)
+	t.Source = d.readsSources()
 	t.Toolchain = "" // the prober has it
 	return t, err
 }

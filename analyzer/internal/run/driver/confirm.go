@@ -90,10 +90,9 @@ func (d *decisions) readAgain(ctx context.Context, e *execution, t *confirmed) {
 	if err != nil || e.edited || !now.equal(t.description) {
 		return
 	}
-	if t.parts, err = d.arguments(ctx, now.description); err != nil {
-		return
+	if t.parts, err = d.arguments(ctx, now); err == nil {
+		t.now = now
 	}
-	t.parts.Source, t.now = now.readsSources(), now
 }
 
 func (d *decisions) confirmWorkers(ctx context.Context, tests []*confirmed) {

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/frontier"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -32,12 +32,12 @@ type decision struct {
 	run      *fingerprint.Run
 	key      store.Key // zero if the test has no fingerprint
 	lookup   lookup
-	recorded *store.Info // of a hit
-	byTrace  store.Key   // key of the trace that made this a hit, or zero
-	entered  nameset.Set // functions that its last traced execution may have entered
-	xml      [][]byte    // its test.xml files, for --junit_xml
-	audit    bool        // a hit that is run all the same, without Bazel's own caches
-	changed  []string    // parts of the key that differ from the nearest recorded one
+	recorded *store.Info     // of a hit
+	byTrace  store.Key       // key of the trace that made this a hit, or zero
+	traced   *frontier.Known // of its traced executions; nil if there are none or nobody has asked
+	xml      [][]byte        // its test.xml files, for --junit_xml
+	audit    bool            // a hit that is run all the same, without Bazel's own caches
+	changed  []string        // parts of the key that differ from the nearest recorded one
 }
 
 // lookup is the answer of a store about a fingerprint.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/plan"
 )
 
 // Manifests are made of objects or, for plain C, of sources that aren't compiled yet. This file has the
@@ -149,9 +150,9 @@ func (s *sources) doubts(ctx context.Context, inv *invocation, touches *touches)
 	}
 }
 
-// withObjects returns tests, and the arguments of a composition of each by its objects. Bazel compiles the
+// withObjects returns tests, and each as plans have it. Bazel compiles the
 // objects first if the manifests are made of sources. Tests whose objects can't be read are left out.
-func (d *decisions) withObjects(ctx context.Context, tests []*decision) (known []*decision, composed []*fingerprint.Test, err error) {
+func (d *decisions) withObjects(ctx context.Context, tests []*decision) (known []*decision, plans []plan.Test, err error) {
 	var asked []string
 	for _, t := range tests {
 		if t.readsSources() {
@@ -170,24 +171,24 @@ func (d *decisions) withObjects(ctx context.Context, tests []*decision) (known [
 		d.built = outputs.built
 	}
 	for _, t := range tests {
-		if x, err := d.objects(ctx, t, t.description, outputs); err == nil {
-			known, composed = append(known, t), append(composed, x)
+		if x, err := d.objects(ctx, t, outputs); err == nil {
+			known, plans = append(known, t), append(plans, t.planned(x))
 		}
 	}
-	return known, composed, nil
+	return known, plans, nil
 }
 
-// objects returns the arguments of a composition of a test by its objects. They are those of d or, if
-// manifests are made of sources, of the description in outputs.
-func (a *analysis) objects(ctx context.Context, t *decision, d *description, outputs *aspectOutputs) (*fingerprint.Test, error) {
-	if t.readsSources() {
-		o, err := outputs.evidence(t.target, byObject, t.audit)
-		if err != nil {
+// objects returns the arguments of a composition of a test by its objects. They are those of its own evidence or, if
+// manifests are made of sources, of that in outputs.
+func (a *analysis) objects(ctx context.Context, t *decision, outputs *aspectOutputs) (*fingerprint.Test, error) {
+	e := t.evidence
+	if e.readsSources() {
+		var err error
+		if e, err = outputs.evidence(t.target, byObject, t.audit); err != nil {
 			return nil, err
 		}
-		d = o.description
 	}
-	return a.arguments(ctx, d)
+	return a.arguments(ctx, e)
 }
 
 // descriptionSuffix ends the names of the files that describe tests.

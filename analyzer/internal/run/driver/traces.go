@@ -120,13 +120,14 @@ func (inv *invocation) listTraced(tests []*decision) error {
 	if inv.runUnder == "" {
 		return nil
 	}
-	var traced []trace.Wanted
+	var wanted []trace.Wanted
 	for _, t := range tests {
 		if t.hasKey() {
-			traced = append(traced, trace.Wanted{Label: t.label, Entered: trace.Spared(t.entered, t.key[:])})
+			known := cmp.Or(t.traced, &frontier.Known{})
+			wanted = append(wanted, trace.Wanted{Label: t.label, Entered: trace.Spared(known.Entered, t.key[:])})
 		}
 	}
-	return trace.WriteWanted(inv.tracedFile, traced)
+	return trace.WriteWanted(inv.tracedFile, wanted)
 }
 
 // lookupTraces replays tests that have a result for a trace, but none for their fingerprints.
@@ -136,8 +137,7 @@ func (d *decisions) lookupTraces(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxLookup)
 	defer cancel()
-	asked, frontiers := d.readFrontiers(ctx)
-	tests, composed, err := d.withObjects(ctx, asked)
+	tests, plans, err := d.withObjects(ctx, d.readFrontiers(ctx))
 	if err != nil || len(tests) == 0 {
 		return err
 	}
@@ -146,10 +146,10 @@ func (d *decisions) lookupTraces(ctx context.Context) error {
 	line := progress.On(d.Err)
 	defer line.Clear()
 	line.Show("looking up %s by what they have executed", count(len(tests), "test"))
-	p := newPlan(tests, composed)
-	of := make([][]map[string]bool, len(tests))
-	for i, t := range tests {
-		of[i] = frontiers[t]
+	p := plan.New(plans)
+	var frontiers [][]map[string]bool
+	for _, t := range tests {
+		frontiers = append(frontiers, t.traced.Frontiers)
 	}
 	// Nothing may be recorded for a fingerprint if files have been saved since it was computed.
 	recorderFor := func(i int) *recorder {
@@ -159,12 +159,12 @@ func (d *decisions) lookupTraces(ctx context.Context) error {
 		return rec
 	}
 	isDecided := func(i int) bool { return ctx.Err() != nil || tests[i].verdict != report.Miss }
-	p.Search(of, isDecided, func(round []*plan.Trace) {
+	p.Search(frontiers, isDecided, func(round []*plan.Trace) {
 		touches := d.touches(d.built)
 		byStore := map[store.Store][]*plan.Trace{}
 		for _, x := range round {
 			t := tests[x.Test]
-			if x.Err == nil && touches.remade(t.evidence, composed[x.Test], x.Composed) == nil {
+			if x.Err == nil && touches.remade(t.evidence, plans[x.Test].Objects, x.Composed) == nil {
 				byStore[d.storeOf(t)] = append(byStore[d.storeOf(t)], x)
 			}
 		}
@@ -175,17 +175,13 @@ func (d *decisions) lookupTraces(ctx context.Context) error {
 	return nil
 }
 
-func newPlan(tests []*decision, objects []*fingerprint.Test) *plan.Plan {
-	var l []plan.Test
-	for i, t := range tests {
-		l = append(l, plan.Test{Objects: objects[i], Run: t.run, Fingerprint: t.key})
-	}
-	return plan.New(l)
+// planned returns a test as plans have it, by its objects.
+func (t *decision) planned(objects *fingerprint.Test) plan.Test {
+	return plan.Test{Objects: objects, Run: t.run, Fingerprint: t.key}
 }
 
-// readFrontiers returns the tests that have traces, and the functions that the traced executions didn't enter.
-func (d *decisions) readFrontiers(ctx context.Context) (tests []*decision, frontiers map[*decision][]map[string]bool) {
-	frontiers = map[*decision][]map[string]bool{}
+// readFrontiers reads what the traced executions of tests entered, and returns the tests that have some.
+func (d *decisions) readFrontiers(ctx context.Context) []*decision {
 	var mu sync.Mutex
 	var failed error
 	parallel(transfers, len(d.tests), func(i int) {
@@ -199,13 +195,13 @@ func (d *decisions) readFrontiers(ctx context.Context) (tests []*decision, front
 		if err != nil {
 			failed = err
 		} else if len(known.Frontiers) > 0 {
-			frontiers[t], t.entered = known.Frontiers, known.Entered
+			t.traced = known
 		}
 	})
 	if failed != nil && d.lookups().Errors == 0 { // else lookupIn has printed a warning
 		d.say("warning: not all traces can be read: %v", failed)
 	}
-	return slices.DeleteFunc(slices.Clone(d.tests), func(t *decision) bool { return frontiers[t] == nil }), frontiers
+	return slices.DeleteFunc(slices.Clone(d.tests), func(t *decision) bool { return t.traced == nil })
 }
 
 // replayTraces replays tests whose result the store has under the key of a trace. RecorderFor returns the recorder that
@@ -248,8 +244,7 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 		}
 	}
 	var traced []*confirmed
-	var ran []*decision
-	var objects []*fingerprint.Test
+	var plans []plan.Test // of traced
 	var idle []map[string]bool
 	var which []int // all of traced, in their order
 	for _, t := range tests {
@@ -263,23 +258,23 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 		}
 		x := t.parts
 		if err == nil && t.readsSources() {
-			x, err = d.objects(ctx, t.decision, nil, e.outputs)
+			x, err = d.objects(ctx, t.decision, e.outputs)
 		}
 		if err != nil {
 			no(t, err)
 			continue
 		}
 		which = append(which, len(which))
-		traced, ran, objects, idle = append(traced, t), append(ran, t.decision), append(objects, x), append(idle, names)
+		traced, plans, idle = append(traced, t), append(plans, t.planned(x)), append(idle, names)
 	}
 	if len(traced) == 0 {
 		return
 	}
 	touches := d.touches(e.outputs.built)
-	for _, x := range newPlan(ran, objects).Compose(which, idle) {
+	for _, x := range plan.New(plans).Compose(which, idle) {
 		t, err := traced[x.Test], x.Err
 		if err == nil {
-			err = touches.remade(t.now, objects[x.Test], x.Composed)
+			err = touches.remade(t.now, plans[x.Test].Objects, x.Composed)
 		}
 		if err != nil {
 			no(t, err)
@@ -299,11 +294,11 @@ func (d *decisions) knownTraces(ctx context.Context, t *decision) (keys []store.
 	if err != nil || len(known.Frontiers) == 0 {
 		return nil, err
 	}
-	x, err := d.arguments(ctx, t.description)
+	x, err := d.arguments(ctx, t.evidence)
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range newPlan([]*decision{t}, []*fingerprint.Test{x}).Compose(make([]int, len(known.Frontiers)), known.Frontiers) {
+	for _, x := range plan.New([]plan.Test{t.planned(x)}).Compose(make([]int, len(known.Frontiers)), known.Frontiers) {
 		if x.Err == nil {
 			keys = append(keys, x.Key)
 		}
