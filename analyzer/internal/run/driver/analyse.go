@@ -76,12 +76,7 @@ func analyse(ctx context.Context, x *expansion) (*analysis, error) {
 	return a, a.compose(ctx)
 }
 
-func labels[T interface{ name() string }](tests []T) (l []string) {
-	for _, t := range tests {
-		l = append(l, t.name())
-	}
-	return l
-}
+func labels[T interface{ name() string }](tests []T) []string { return collect(tests, T.name) }
 
 func (t *target) name() string { return t.label }
 

@@ -45,7 +45,7 @@ type confirmed struct {
 func confirm(ctx context.Context, d *decisions, e *execution, sources *sources) (all []*confirmed) {
 	var tests []*confirmed
 	var composed []*fingerprint.Test
-	for _, t := range fingerprinted(e.tests) {
+	for _, t := range filter(e.tests, (*decision).hasFingerprint) {
 		x := &confirmed{decision: t, outcome: e.outcomes[t.label], doubt: "its sources, data or flags were edited while it was tested"}
 		all = append(all, x)
 		if !d.appliesAspect() {
@@ -96,11 +96,7 @@ func (d *decisions) readAgain(ctx context.Context, e *execution, t *confirmed) {
 }
 
 func (d *decisions) confirmWorkers(ctx context.Context, tests []*confirmed) {
-	var subjects []*subject
-	for _, t := range tests {
-		subjects = append(subjects, t.subject)
-	}
-	workers := d.workers(ctx, subjects)
+	workers := d.workers(ctx, collect(tests, func(t *confirmed) *subject { return t.subject }))
 	for _, t := range tests {
 		if w := workers[t.subject]; t.doubt == "" && (w.why != t.worker.why || !slices.Equal(w.parts, t.worker.parts)) {
 			t.doubt = "its platform was changed while it was tested"

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -126,18 +125,10 @@ func (a *analysis) decideByKey(ctx context.Context, t *subject, all *commonInput
 
 // warn prints how many tests that don't always run have no fingerprint, and why one of them hasn't.
 func (d *decisions) warn() {
-	n, all, why := 0, 0, ""
-	for _, t := range d.tests {
-		if t.isCC() {
-			all++
-			if t.verdict == report.Miss && !t.hasFingerprint() {
-				n++
-				why = cmp.Or(why, t.label+": "+t.why)
-			}
-		}
-	}
-	if n > 0 {
-		d.say("warning: %d of %d tests have no fingerprint, they are run and not recorded. %s", n, all, why)
+	all := filter(d.tests, (*decision).isCC)
+	unidentified := filter(all, func(t *decision) bool { return t.verdict == report.Miss && !t.hasFingerprint() })
+	if len(unidentified) > 0 {
+		d.say("warning: %d of %d tests have no fingerprint, they are run and not recorded. %s: %s", len(unidentified), len(all), unidentified[0].label, unidentified[0].why)
 	}
 }
 
@@ -164,10 +155,7 @@ func (d *decisions) lookupAll(ctx context.Context) {
 }
 
 func (d *decisions) lookupIn(ctx context.Context, st store.Store, tests []*decision) {
-	keys := make([]store.Key, len(tests))
-	for i, t := range tests {
-		keys[i] = t.key
-	}
+	keys := collect(tests, func(t *decision) store.Key { return t.key })
 	line := progress.On(d.Err)
 	defer line.Clear()
 	outcomes := store.Lookup(ctx, st, keys, func(n int) { line.Show("looking up %d of %s", n, count(len(keys), "result")) })
@@ -219,15 +207,11 @@ func (t *decision) hit(info *store.Info, audit float64) {
 // lookups counts the answers of the store.
 func (d *decisions) lookups() report.Store {
 	n := map[lookup]int{}
-	traces := 0
 	for _, t := range d.tests {
 		n[t.lookup]++
-		if t.isByTrace() {
-			traces++
-		}
 	}
 	return report.Store{
-		Location: d.StoreName, Lookups: len(d.tests) - n[notLookedUp], LookupSeconds: d.lookingUp.Seconds(), Traces: traces,
+		Location: d.StoreName, Lookups: len(d.tests) - n[notLookedUp], LookupSeconds: d.lookingUp.Seconds(), Traces: len(filter(d.tests, (*decision).isByTrace)),
 		Hits: n[recorded], Misses: n[withdrawn] + n[absent], Damaged: n[damaged], Errors: n[unanswered],
 	}
 }
@@ -241,16 +225,6 @@ func (t *decision) isByTrace() bool { return t.byTrace != store.Key{} }
 
 // isRun reports whether Bazel is to run the test.
 func (t *decision) isRun() bool { return !t.skipped && (t.audit || t.verdict != report.Hit) }
-
-// fingerprinted returns the tests that have a fingerprint.
-func fingerprinted(tests []*decision) (l []*decision) {
-	for _, t := range tests {
-		if t.hasFingerprint() {
-			l = append(l, t)
-		}
-	}
-	return l
-}
 
 // storeOf returns the store in which the test's result may be recorded.
 func (inv *invocation) storeOf(t *decision) store.Store {

@@ -615,7 +615,7 @@ func TestGroups(t *testing.T) {
 		"+tasting_source": {{c}}, "+tasting_test": {{objects}, {cxx}}, "": {{sh}, nil}, "+tasting_source,+tasting_test": {{c, cxx, sh}},
 	} {
 		for _, l := range tests {
-			if got := outputGroups(fingerprinted(l), false); got != want {
+			if got := outputGroups(filter(l, (*decision).hasFingerprint), false); got != want {
 				t.Errorf("%s: %q, want %q", labels(l), got, want)
 			}
 		}

@@ -114,12 +114,9 @@ type sources struct {
 
 // listSources asks Bazel for the sources of tests that are to be recorded or audited.
 func (d *decisions) listSources(ctx context.Context) *sources {
-	s := &sources{}
-	for _, t := range d.tests {
-		if t.isRun() && t.hasFingerprint() && t.readsSources() && (d.Write || t.audit) {
-			s.tests = append(s.tests, t.label)
-		}
-	}
+	s := &sources{tests: labels(filter(d.tests, func(t *decision) bool {
+		return t.isRun() && t.hasFingerprint() && t.readsSources() && (d.Write || t.audit)
+	}))}
 	if len(s.tests) > 0 {
 		s.files, s.err = d.query().Sources(ctx, s.tests)
 	}
@@ -153,12 +150,7 @@ func (s *sources) doubts(ctx context.Context, inv *invocation, touches *touches)
 // withObjects returns tests, and each as plans have it. Bazel compiles the
 // objects first if the manifests are made of sources. Tests whose objects can't be read are left out.
 func (d *decisions) withObjects(ctx context.Context, tests []*decision) (known []*decision, plans []plan.Test, err error) {
-	var asked []string
-	for _, t := range tests {
-		if t.readsSources() {
-			asked = append(asked, t.label)
-		}
-	}
+	asked := labels(filter(tests, func(t *decision) bool { return t.readsSources() }))
 	outputs := newAspectOutputs(d.Aspect)
 	if len(asked) > 0 {
 		d.say("compiling what %s made of, of which traces are known", map[bool]string{true: "1 test is", false: count(len(asked), "test") + " are"}[len(asked) == 1])

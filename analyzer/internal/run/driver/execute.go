@@ -28,22 +28,14 @@ func (d *decisions) batches() (list []*batch) {
 	run, audit := &batch{name: "run", broken: d.broken}, &batch{name: "audit"}
 	// A result from Bazel's own cache would be no audit.
 	audit.flags = []string{"--nocache_test_results"}
-	hits := 0
-	for _, t := range d.tests {
-		if t.verdict == report.Hit {
-			hits++
-		}
-		if t.audit {
-			audit.tests = append(audit.tests, t)
-		} else if t.isRun() {
-			run.tests = append(run.tests, t)
-		}
-	}
+	audit.tests = filter(d.tests, func(t *decision) bool { return t.audit })
+	run.tests = filter(d.tests, func(t *decision) bool { return t.isRun() && !t.audit })
+	hits := filter(d.tests, func(t *decision) bool { return t.verdict == report.Hit })
 	auditing := ""
 	if n := len(audit.tests); n > 0 {
 		auditing = fmt.Sprintf(", %d of the recorded to audit", n)
 	}
-	d.say("%s: %d recorded, %d to run%s", count(len(d.tests)+len(d.broken), "test"), hits, len(run.labels()), auditing)
+	d.say("%s: %d recorded, %d to run%s", count(len(d.tests)+len(d.broken), "test"), len(hits), len(run.labels()), auditing)
 	for _, b := range []*batch{run, audit} {
 		if len(b.labels()) > 0 {
 			b.first = list == nil
@@ -102,7 +94,7 @@ func execute(ctx context.Context, d *decisions, b *batch) (*execution, error) {
 		args = append(args, d.noFilesFlags()...)
 	}
 	args = append(args, "--build_event_json_file="+events, filesHere)
-	if groups := outputGroups(fingerprinted(b.tests), d.runUnder != ""); d.appliesAspect() && groups != "" {
+	if groups := outputGroups(filter(b.tests, (*decision).hasFingerprint), d.runUnder != ""); d.appliesAspect() && groups != "" {
 		args = append(args, "--aspects="+d.Aspect, "--output_groups="+groups)
 	}
 	args = append(args, d.innerSummary())

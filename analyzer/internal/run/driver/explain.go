@@ -24,10 +24,7 @@ const (
 
 // eachReport calls do with the report of each test's fingerprint, concurrently.
 func eachReport(tests []*decision, do func(t *decision, r *fingerprint.Report, err error)) {
-	var composed []*fingerprint.Composed
-	for _, t := range tests {
-		composed = append(composed, t.composed)
-	}
+	composed := collect(tests, func(t *decision) *fingerprint.Composed { return t.composed })
 	fingerprint.Reports(composed, func(i int, r *fingerprint.Report, err error) {
 		if err == nil {
 			r.Run, r.Key = tests[i].run.Parts(), tests[i].key.String()

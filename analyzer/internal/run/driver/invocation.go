@@ -249,6 +249,19 @@ func without(args, own []string) []string {
 	return args
 }
 
+// filter returns the elements of a list that are to be kept.
+func filter[T any](list []T, keep func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(x T) bool { return !keep(x) })
+}
+
+// collect returns f of each element of a list.
+func collect[T, R any](list []T, f func(T) R) (l []R) {
+	for _, x := range list {
+		l = append(l, f(x))
+	}
+	return l
+}
+
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

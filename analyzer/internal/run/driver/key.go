@@ -47,11 +47,9 @@ func invocationParts(options []bazel.Option) []fingerprint.Contribution {
 			values["environment variable "+name] = []string{inherited(client, name)}
 		}
 	}
-	var l []fingerprint.Contribution
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		l = append(l, fingerprint.NewContribution(name, values[name]))
-	}
-	return l
+	return collect(slices.Sorted(maps.Keys(values)), func(name string) fingerprint.Contribution {
+		return fingerprint.NewContribution(name, values[name])
+	})
 }
 
 // mappings contributes the workspace's file that maps platforms to options and options to platforms.
@@ -379,11 +377,7 @@ func clientEnv(options []bazel.Option) map[string]string {
 }
 
 func pairs(m map[string]string) []string {
-	var l []string
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		l = append(l, k+"="+m[k])
-	}
-	return l
+	return collect(slices.Sorted(maps.Keys(m)), func(k string) string { return k + "=" + m[k] })
 }
 
 var errStatic = errors.New("it links libraries of the system statically, which may be those of another machine")

@@ -102,10 +102,7 @@ func (f loaded) find() ([]syslib.Library, error) {
 
 // loads returns the libraries that programs and libraries among the data, and prebuilt libraries, load.
 func (p *prober) loads(c *fingerprint.Composed, program string) (libs []syslib.Library, err error) {
-	var files []loaded
-	for _, file := range c.DataFiles {
-		files = append(files, loaded{file: file, program: program})
-	}
+	files := collect(c.DataFiles, func(file string) loaded { return loaded{file: file, program: program} })
 	var dirs []string
 	for _, line := range c.Lines {
 		for _, d := range line.RunPath {

@@ -248,10 +248,7 @@ func recordable(dir, name string) (files []string, err error) {
 		return []string{name}, nil
 	}
 	names, err := bazel.OutputFiles(filepath.Join(dir, name))
-	for _, n := range names {
-		files = append(files, filepath.Join(name, n))
-	}
-	return files, err
+	return collect(names, func(n string) string { return filepath.Join(name, n) }), err
 }
 
 // dir returns the directory of a test's log, or of those of its shards.

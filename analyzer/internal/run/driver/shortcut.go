@@ -142,9 +142,7 @@ func (k *shortcut) remember(x *expansion, f *found, args, own []string) {
 		return slices.Contains(clientOptions, name) && name != "rc_source" && name != "default_override"
 	})
 	m.Options = slices.DeleteFunc(slices.Clone(x.options), func(o bazel.Option) bool { return isClientOption(o) || slices.Contains(own, o.CombinedForm) })
-	for _, t := range x.targets {
-		m.Configs = append(m.Configs, t.config)
-	}
+	m.Configs = collect(x.targets, func(t *target) string { return t.config })
 	slices.Sort(m.Configs)
 	m.Configs = slices.Compact(m.Configs)
 	k.write(m)

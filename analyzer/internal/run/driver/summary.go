@@ -85,11 +85,7 @@ type summary struct {
 
 // newSummary returns the summary before any test is run.
 func newSummary(d *decisions) *summary {
-	s := &summary{decisions: d, cost: d.decidingCost()}
-	for _, t := range d.tests {
-		s.results = append(s.results, result{decision: t})
-	}
-	return s
+	return &summary{decisions: d, cost: d.decidingCost(), results: collect(d.tests, func(t *decision) result { return result{decision: t} })}
 }
 
 // add adds the outcomes of an execution.
@@ -142,13 +138,10 @@ func (s *summary) printInterrupted(ctx context.Context) {
 // sayKeptByBazel prints how many passes aren't recorded because Bazel had cached them: their machine and libraries
 // aren't known. This program doesn't run them once more to record them, because "bazel test" wouldn't run them.
 func (s *summary) sayKeptByBazel() {
-	n := 0
-	for _, r := range s.results {
-		if s.Write && r.hasKey() && r.outcome != nil && r.outcome.status == "PASSED" && r.outcome.uncleanReason(r.remote) == cachedByBazel {
-			n++
-		}
-	}
-	if n > 0 {
+	kept := filter(s.results, func(r result) bool {
+		return s.Write && r.hasKey() && r.outcome != nil && r.outcome.status == "PASSED" && r.outcome.uncleanReason(r.remote) == cachedByBazel
+	})
+	if n := len(kept); n > 0 {
 		s.say("Bazel had cached the pass of %s, which tasting hasn't observed: not recorded. --nocache_test_results runs and records all tests", count(n, "test"))
 	}
 }
@@ -339,14 +332,11 @@ func (x *expansion) names(ctx context.Context) func(label string) []string {
 }
 
 // unknownPatterns returns the patterns of single targets that are neither tests nor suites: perhaps aliases.
-func (x *expansion) unknownPatterns(shown func(label string) string) (patterns []string) {
+func (x *expansion) unknownPatterns(shown func(label string) string) []string {
 	known := slices.Concat(x.broken, x.suites, labels(x.targets))
-	for _, p := range x.patterns {
-		if singleTarget.MatchString(p) && !slices.ContainsFunc(known, func(l string) bool { return l == p || shown(l) == p }) {
-			patterns = append(patterns, p)
-		}
-	}
-	return patterns
+	return filter(x.patterns, func(p string) bool {
+		return singleTarget.MatchString(p) && !slices.ContainsFunc(known, func(l string) bool { return l == p || shown(l) == p })
+	})
 }
 
 // singleTarget matches the pattern of a single target, spelt in full.
@@ -370,12 +360,7 @@ func (r row) print(out io.Writer, color bool) {
 	case n == 1:
 		times = fmt.Sprintf(" in %.1fs", each[0].Seconds())
 	case n > 1:
-		failed := 0
-		for _, a := range o.attempts {
-			if a.result.Status != "PASSED" {
-				failed++
-			}
-		}
+		failed := len(filter(o.attempts, func(a attempt) bool { return a.result.Status != "PASSED" }))
 		switch r.status {
 		case "FLAKY":
 			times = fmt.Sprintf(", failed in %d out of %d", failed, n)

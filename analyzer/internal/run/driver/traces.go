@@ -120,14 +120,10 @@ func (inv *invocation) listTraced(tests []*decision) error {
 	if inv.runUnder == "" {
 		return nil
 	}
-	var wanted []trace.Wanted
-	for _, t := range tests {
-		if t.hasKey() {
-			known := cmp.Or(t.traced, &frontier.Known{})
-			wanted = append(wanted, trace.Wanted{Label: t.label, Entered: trace.Spared(known.Entered, t.key[:])})
-		}
-	}
-	return trace.WriteWanted(inv.tracedFile, wanted)
+	return trace.WriteWanted(inv.tracedFile, collect(filter(tests, (*decision).hasKey), func(t *decision) trace.Wanted {
+		known := cmp.Or(t.traced, &frontier.Known{})
+		return trace.Wanted{Label: t.label, Entered: trace.Spared(known.Entered, t.key[:])}
+	}))
 }
 
 // lookupTraces replays tests that have a result for a trace, but none for their fingerprints.
@@ -147,10 +143,7 @@ func (d *decisions) lookupTraces(ctx context.Context) error {
 	defer line.Clear()
 	line.Show("looking up %s by what they have executed", count(len(tests), "test"))
 	p := plan.New(plans)
-	var frontiers [][]map[string]bool
-	for _, t := range tests {
-		frontiers = append(frontiers, t.traced.Frontiers)
-	}
+	frontiers := collect(tests, func(t *decision) []map[string]bool { return t.traced.Frontiers })
 	// Nothing may be recorded for a fingerprint if files have been saved since it was computed.
 	recorderFor := func(i int) *recorder {
 		if tests[i].readsSources() || p.Confirm(i) != nil { // objects were made later than sources were read
@@ -201,16 +194,13 @@ func (d *decisions) readFrontiers(ctx context.Context) []*decision {
 	if failed != nil && d.lookups().Errors == 0 { // else lookupIn has printed a warning
 		d.say("warning: not all traces can be read: %v", failed)
 	}
-	return slices.DeleteFunc(slices.Clone(d.tests), func(t *decision) bool { return t.traced == nil })
+	return filter(d.tests, func(t *decision) bool { return t.traced != nil })
 }
 
 // replayTraces replays tests whose result the store has under the key of a trace. RecorderFor returns the recorder that
 // records it under a test's fingerprint, or nil.
 func (d *decisions) replayTraces(ctx context.Context, st store.Store, tests []*decision, traces []*plan.Trace, recorderFor func(i int) *recorder) {
-	var keys []store.Key
-	for _, x := range traces {
-		keys = append(keys, x.Key)
-	}
+	keys := collect(traces, func(x *plan.Trace) store.Key { return x.Key })
 	outcomes := store.Lookup(ctx, st, keys, nil)
 	var mu sync.Mutex
 	parallel(transfers, len(keys), func(i int) {
