@@ -64,11 +64,6 @@ func runDefects(ctx context.Context, out io.Writer, o *history.Options, commits 
 	if err != nil {
 		return err
 	}
-	p, done, err := newReplay(o.State)
-	if err != nil {
-		return err
-	}
-	defer done()
 	var traces []*evolve.Trace
 	for _, c := range all {
 		if c.Verdict != history.Kept {
@@ -82,7 +77,7 @@ func runDefects(ctx context.Context, out io.Writer, o *history.Options, commits 
 			}
 			revisions = append(revisions, x)
 		}
-		t, err := p.Run(ctx, filepath.Base(git.Top)+" "+c.Commit[:8], "defects", revisions, recordedTools(false, o.Tracer != ""))
+		t, err := replay(ctx, o, filepath.Base(git.Top)+" "+c.Commit[:8], "defects", revisions, false)
 		if err != nil {
 			return err
 		}
@@ -91,9 +86,5 @@ func runDefects(ctx context.Context, out io.Writer, o *history.Options, commits 
 	}
 	fmt.Fprintf(out, "\n%d commits change code and tests: %d are kept, %d have a test that doesn't compile without their code, %d change no outcome, %d don't build\n\n",
 		len(all), count[history.Kept], count[history.Uncompiled], count[history.Unaffected], count[history.Unbuilt])
-	report := reportOn(traces...)
-	if err := report.Text(out); err != nil {
-		return err
-	}
-	return wrong("check defects", report)
+	return judge(out, "check defects", traces...)
 }

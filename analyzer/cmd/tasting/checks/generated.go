@@ -65,12 +65,7 @@ func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a
 	if _, left := history.Testable(g.revisions); len(left) > 0 {
 		return fmt.Errorf("%s: see the logs in %s", left[0].Unbuilt, o.State)
 	}
-	p, done, err := newReplay(o.State)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if g.recorded, err = p.Run(ctx, "generated", "generated", g.revisions, recordedTools(false, o.Tracer != "")); err != nil {
+	if g.recorded, err = replay(ctx, o, "generated", "generated", g.revisions, false); err != nil {
 		return err
 	}
 	out := cmd.OutOrStdout()
@@ -79,11 +74,7 @@ func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a
 		return err
 	}
 	fmt.Fprintln(out)
-	report := reportOn(g.recorded)
-	if err := report.Text(out); err != nil {
-		return err
-	}
-	if err := wrong("check generated", report); err != nil {
+	if err := judge(out, "check generated", g.recorded); err != nil {
 		return err
 	}
 	if missed > 0 {

@@ -144,12 +144,7 @@ func runHistory(ctx context.Context, out io.Writer, o *history.Options, commits 
 	if len(all) < 2 {
 		return fmt.Errorf("check history: %d of %d commits can be tested: see the logs in %s", len(all), len(list), o.State)
 	}
-	p, done, err := newReplay(o.State)
-	if err != nil {
-		return err
-	}
-	defer done()
-	t, err := p.Run(ctx, filepath.Base(git.Top), "history", all, recordedTools(kinds, o.Tracer != ""))
+	t, err := replay(ctx, o, filepath.Base(git.Top), "history", all, kinds)
 	if err != nil {
 		return err
 	}
@@ -167,12 +162,9 @@ func runHistory(ctx context.Context, out io.Writer, o *history.Options, commits 
 		return err
 	}
 	fmt.Fprintln(out)
-	report := reportOn(t)
-	if err := report.Text(out); err != nil {
-		return err
-	}
+	verdict := judge(out, "check history", t)
 	if o.Objects {
-		e, err := p.Compare(all)
+		e, err := history.NewReplay(o.State, "").Compare(all)
 		if err != nil {
 			return err
 		}
@@ -182,7 +174,7 @@ func runHistory(ctx context.Context, out io.Writer, o *history.Options, commits 
 			return command.Exit(command.Difference, fmt.Errorf("check history: what is emitted differs, and no hash shows it: this is a bug of the analyzer, please report it:\n%s", strings.Join(e.Violations, "\n")))
 		}
 	}
-	return wrong("check history", report)
+	return verdict
 }
 
 // recordAll records commits, and says each time what it does.
@@ -203,22 +195,26 @@ func recordAll(ctx context.Context, o *history.Options, commits []string, say fu
 	return all, nil
 }
 
-// reportOn is a report by the rules, which compare all other tools with RetestAll.
-func reportOn(traces ...*evolve.Trace) *evolve.Report {
+// replay runs recorded revisions through the tools.
+func replay(ctx context.Context, o *history.Options, name, mode string, revisions []*history.Revision, kinds bool) (*evolve.Trace, error) {
+	dir, err := os.MkdirTemp(o.State, "composed-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	return history.NewReplay(o.State, dir).Run(ctx, name, mode, revisions, recordedTools(kinds, o.Tracer != ""))
+}
+
+// judge prints a report by the rules, which compare all other tools with RetestAll. It returns an error if this tool
+// violates a rule of safety or generality.
+func judge(out io.Writer, name string, traces ...*evolve.Trace) error {
 	for _, t := range traces {
 		t.Tools = slices.DeleteFunc(t.Tools, func(name string) bool { return name == "RetestAll" })
 	}
-	return evolve.NewReport(traces...)
-}
-
-// newReplay returns a replay whose composed files are removed by done.
-func newReplay(state string) (p *history.Replay, done func(), err error) {
-	dir, err := os.MkdirTemp(state, "composed-")
-	return history.NewReplay(state, dir), func() { os.RemoveAll(dir) }, err
-}
-
-// wrong is an error if this tool violates a rule of safety or generality.
-func wrong(name string, r *evolve.Report) error {
+	r := evolve.NewReport(traces...)
+	if err := r.Text(out); err != nil {
+		return err
+	}
 	l := ourViolations(r)
 	if len(l) == 0 {
 		return nil

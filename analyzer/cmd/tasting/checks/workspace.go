@@ -88,6 +88,7 @@ func printWorkspace(out io.Writer, r *workspace.Report) {
 		return
 	}
 	var checked, executed, idle, inlined, whole, violations int
+	var traces, givenUp, counted, missing int
 	for _, t := range r.Tests {
 		if e := t.Execution; e != nil {
 			checked++
@@ -97,11 +98,6 @@ func printWorkspace(out io.Writer, r *workspace.Report) {
 			whole += len(e.Whole)
 			violations += len(e.Violations)
 		}
-	}
-	fmt.Fprintf(out, "executions: %d of %d tests checked; %d functions executed, %d instrumented and not executed, %d inlined, %d in what counts as a whole; %d violations\n",
-		checked, len(r.Tests), executed, idle, inlined, whole, violations)
-	var traces, givenUp, counted, missing int
-	for _, t := range r.Tests {
 		if e := t.Trace; e != nil {
 			traces++
 			counted += e.Executed
@@ -111,6 +107,8 @@ func printWorkspace(out io.Writer, r *workspace.Report) {
 			}
 		}
 	}
+	fmt.Fprintf(out, "executions: %d of %d tests checked; %d functions executed, %d instrumented and not executed, %d inlined, %d in what counts as a whole; %d violations\n",
+		checked, len(r.Tests), executed, idle, inlined, whole, violations)
 	if traces > 0 {
 		fmt.Fprintf(out, "traces: %d, %d of them given up; %d functions executed by their counters, %d of them missing\n", traces, givenUp, counted, missing)
 	}
