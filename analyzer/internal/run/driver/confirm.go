@@ -120,14 +120,10 @@ func (t *touches) remade(of *evidence, x *fingerprint.Test, c *fingerprint.Compo
 	for _, f := range files {
 		again, known := t.isRemade[f]
 		if !known {
-			place := f
-			if !filepath.IsAbs(f) {
-				place = filepath.Join(x.Dir, f)
-			}
 			look := func(place string, s stamp.Stamp) {
 				again = again || strings.HasPrefix(place, t.out) && s.After(t.built)
 			}
-			t.trail.Walk(place, map[string]bool{}, func(place string, s stamp.Stamp) {
+			t.trail.Walk(in(x.Dir, f), map[string]bool{}, func(place string, s stamp.Stamp) {
 				if s.IsLink() {
 					look(place, s)
 				}
@@ -211,10 +207,7 @@ func (t *touches) linkDoubt(f, dir string, describes bool) string {
 		}
 	}
 	for _, f := range files {
-		if !filepath.IsAbs(f) {
-			f = filepath.Join(dir, f)
-		}
-		if t.touched(f) {
+		if t.touched(in(dir, f)) {
 			return fmt.Sprintf("%s, which is linked, was saved while it was tested", strings.TrimPrefix(f, dir+"/"))
 		}
 	}

@@ -50,12 +50,9 @@ func (inv *invocation) writeEvents(events string) {
 	if own == "" {
 		return
 	}
-	if !filepath.IsAbs(own) {
-		own = filepath.Join(inv.workspaceDir(), own)
-	}
 	b, err := os.ReadFile(events)
 	if err == nil {
-		err = os.WriteFile(own, b, 0o666)
+		err = os.WriteFile(in(inv.workspaceDir(), own), b, 0o666)
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		inv.say("warning: build events can't be written: %v", err)

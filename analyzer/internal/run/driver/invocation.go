@@ -249,6 +249,14 @@ func without(args, own []string) []string {
 	return args
 }
 
+// in returns the path of a file whose name may be relative to a directory.
+func in(dir, file string) string {
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(dir, file)
+}
+
 // filter returns the elements of a list that are to be kept.
 func filter[T any](list []T, keep func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(x T) bool { return !keep(x) })

@@ -69,11 +69,7 @@ func (inv *invocation) mappings() []fingerprint.Contribution {
 }
 
 func (inv *invocation) readMappings() ([]byte, error) {
-	file := cmp.Or(inv.option("platform_mappings"), "platform_mappings")
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(inv.workspaceDir(), file)
-	}
-	return os.ReadFile(file)
+	return os.ReadFile(in(inv.workspaceDir(), cmp.Or(inv.option("platform_mappings"), "platform_mappings")))
 }
 
 // testFlags matches flags about how tests are run.
