@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -27,7 +28,6 @@ import (
 
 // commandLine is the result of step 1 for a command line, without the tests.
 type commandLine struct {
-	Key       string // the file's name is its checksum
 	Release   string // of Bazel
 	Workspace string // directory
 	ExecRoot  string
@@ -67,9 +67,9 @@ func optionName(arg string) string {
 
 // shortcut is the file where a command line is remembered.
 type shortcut struct {
-	dir, file, key string // "" if nothing can be remembered
-	failures       int    // commandLine.Failures
-	resting        bool   // both steps are made because of too many failures
+	file     string // its name has the checksum of the command line; "" if nothing can be remembered
+	failures int    // commandLine.Failures
+	resting  bool   // both steps are made because of too many failures
 }
 
 func newShortcut(inv *invocation) *shortcut {
@@ -78,11 +78,8 @@ func newShortcut(inv *invocation) *shortcut {
 	if inv.Bazel.Cache == "" || err != nil || program == "" {
 		return &shortcut{}
 	}
-	b, err := json.Marshal([]any{"tasting command line 1", program, dir, inv.Bazel.Startup, inv.args, inv.patterns})
-	if err != nil {
-		return &shortcut{}
-	}
-	return &shortcut{dir: inv.Bazel.Cache, file: filepath.Join(inv.Bazel.Cache, "command-line-"+wholefile.Checksum(b)[:16]), key: string(b)}
+	line := fmt.Sprintf("2 %q %q %q %q %q", program, dir, inv.Bazel.Startup, inv.args, inv.patterns)
+	return &shortcut{file: filepath.Join(inv.Bazel.Cache, "command-line-"+wholefile.Checksum([]byte(line)))}
 }
 
 // expand makes step 2 without step 1, if the result of step 1 is remembered. It returns no expansion if step 1 has to be made.
@@ -110,11 +107,8 @@ func (k *shortcut) expand(ctx context.Context, typed *invocation) (*expansion, e
 		k.write(m)
 		return nil, nil
 	}
-	if m.Failures > 0 {
-		m.Failures = 0
-		k.write(m)
-	}
-	_ = os.Chtimes(k.file, time.Time{}, time.Now()) // see write
+	m.Failures = 0
+	k.write(m) // it is used now
 	for _, o := range f.options {
 		if isClientOption(o) {
 			m.Options = append(m.Options, o)
@@ -131,7 +125,7 @@ func (k *shortcut) remember(x *expansion, f *found, args, own []string) {
 	if k.file == "" || x.failed || k.resting || isChanged(f.args, args) || hasWrapper(x.workspaceDir()) {
 		return
 	}
-	m := &commandLine{Key: k.key, Release: x.release, Workspace: x.workspaceDir(), ExecRoot: x.execRoot, Sources: map[string]string{}, Failures: k.failures}
+	m := &commandLine{Release: x.release, Workspace: x.workspaceDir(), ExecRoot: x.execRoot, Sources: map[string]string{}, Failures: k.failures}
 	for _, name := range rcFiles(x.overrides) {
 		if m.Sources[name] = checksum(name); m.Sources[name] == "" {
 			return
@@ -152,7 +146,7 @@ func (k *shortcut) remember(x *expansion, f *found, args, own []string) {
 func (k *shortcut) read() *commandLine {
 	b, err := wholefile.ReadSealed(k.file)
 	m := new(commandLine)
-	if err != nil || json.Unmarshal(b, m) != nil || m.Key != k.key || hasWrapper(m.Workspace) {
+	if err != nil || json.Unmarshal(b, m) != nil || hasWrapper(m.Workspace) {
 		return nil
 	}
 	k.failures = m.Failures
@@ -171,11 +165,12 @@ func (k *shortcut) read() *commandLine {
 // write keeps m, and removes the command lines that weren't used for longest. If it fails, the next call makes both steps.
 func (k *shortcut) write(m *commandLine) {
 	b, err := json.Marshal(m)
-	if err != nil || os.MkdirAll(k.dir, 0o777) != nil {
+	dir := filepath.Dir(k.file)
+	if err != nil || os.MkdirAll(dir, 0o777) != nil {
 		return
 	}
 	if _, err := os.Stat(k.file); err != nil {
-		files, _ := filepath.Glob(filepath.Join(k.dir, "command-line-*"))
+		files, _ := filepath.Glob(filepath.Join(dir, "command-line-*"))
 		used := map[string]time.Time{}
 		for _, f := range files {
 			if info, err := os.Stat(f); err == nil {
@@ -232,13 +227,9 @@ func (inv *invocation) buildOptions(options []bazel.Option) map[string][]string 
 // isChanged reports whether a command got other arguments than it was passed.
 func isChanged(args, passed []string) bool {
 	sorted := func(args []string) []string {
-		return slices.Sorted(func(yield func(string) bool) {
-			for _, a := range args {
-				if a != "--" && !(strings.HasPrefix(a, "--") && slices.Contains(clientOptions, optionName(a))) && !yield(a) {
-					return
-				}
-			}
-		})
+		return slices.Sorted(slices.Values(filter(args, func(a string) bool {
+			return a != "--" && !(strings.HasPrefix(a, "--") && slices.Contains(clientOptions, optionName(a)))
+		})))
 	}
 	return !slices.Equal(sorted(args[min(1, len(args)):]), sorted(passed)) // behind the command
 }
