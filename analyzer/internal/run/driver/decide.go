@@ -105,7 +105,8 @@ func (a *analysis) decideByKey(ctx context.Context, t *subject, all *commonInput
 	if len(c.AlwaysRun) > 0 {
 		return alwaysRun(c.AlwaysRun[0])
 	}
-	run, err := a.runOf(ctx, t, all)
+	run := a.declaredRun(t, all)
+	err := a.addLibraries(ctx, t, run)
 	if t.remote && t.worker.why != "" {
 		err = errors.New(t.worker.why)
 	}

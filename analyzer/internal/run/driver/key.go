@@ -75,17 +75,6 @@ func (inv *invocation) readMappings() ([]byte, error) {
 // testFlags matches flags about how tests are run.
 var testFlags = lazyregexp.New(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_env|run_under|runs_per_test|cache_test_results|collect_code_coverage|\w*strategy\w*|\w*sandbox\w*))`)
 
-// runOf returns the part of a test's key that a runner would observe inside of the test. If that can't be predicted,
-// its causes are in the key.
-//
-// The environment of tests is known for the releases of Bazel in modelled. With
-// others, and on the workers of remote execution, the key has the options in place of their effects, and
-// the release.
-func (a *analysis) runOf(ctx context.Context, t *subject, all *commonInputs) (*fingerprint.Run, error) {
-	run := a.declaredRun(t, all)
-	return run, a.addLibraries(ctx, t, run)
-}
-
 // commonInputs are the effects of options and of the user's environment on all tests.
 type commonInputs struct {
 	client     map[string]string // the user's environment
@@ -113,7 +102,12 @@ func (inv *invocation) commonInputs() *commonInputs {
 	return all
 }
 
-// declaredRun returns runOf's result without the libraries of this machine.
+// declaredRun returns the part of a test's key that a runner would observe inside of the test, without the libraries of
+// this machine. If that can't be predicted, its causes are in the key.
+//
+// The environment of tests is known for the releases of Bazel in modelled. With
+// others, and on the workers of remote execution, the key has the options in place of their effects, and
+// the release.
 func (inv *invocation) declaredRun(t *subject, all *commonInputs) *fingerprint.Run {
 	c, d := t.composed.Config, t.description
 	run := &fingerprint.Run{
@@ -376,8 +370,6 @@ func pairs(m map[string]string) []string {
 	return collect(slices.Sorted(maps.Keys(m)), func(k string) string { return k + "=" + m[k] })
 }
 
-var errStatic = errors.New("it links libraries of the system statically, which may be those of another machine")
-
 // addLibraries adds the libraries of this machine to run, if the test runs here. It returns an error
 // if it doesn't know the libraries that the test loads or, if it runs remotely, is linked with.
 func (a *analysis) addLibraries(ctx context.Context, t *subject, run *fingerprint.Run) error {
@@ -387,7 +379,7 @@ func (a *analysis) addLibraries(ctx context.Context, t *subject, run *fingerprin
 	system, err := a.prober.libraries(ctx, t.description, t.composed.Lines)
 	switch {
 	case t.remote && slices.ContainsFunc(t.composed.Lines, func(l *linkflags.Line) bool { return l.StaticLibraries().Any }):
-		return errStatic // another machine may link
+		return errors.New("it links libraries of the system statically, which may be those of another machine") // another one may link
 	case err != nil || t.remote:
 		return err
 	}

@@ -116,10 +116,7 @@ func (inv *invocation) workersCPU() (used time.Duration) {
 	if !ok {
 		return 0
 	}
-	tree, err := cputime.Tree(pid)
-	if err != nil {
-		return 0
-	}
+	tree, _ := cputime.Tree(pid)
 	for _, p := range tree {
 		args := p.Args()
 		isOurs := func(name string) bool { return name == "object" || name == "compose" }

@@ -78,12 +78,10 @@ func (inv *invocation) quietFlags() (flags []string) {
 
 // isColored reports whether the summary has colours, by --color, else NO_COLOR, else on a terminal.
 func (inv *invocation) isColored() bool {
-	switch v := inv.option("color"); {
-	case v == "" || v == "auto":
-		return os.Getenv("NO_COLOR") == "" && progress.On(inv.Out) != nil
-	default:
+	if v := inv.option("color"); v != "" && v != "auto" {
 		return isTrue(v)
 	}
+	return os.Getenv("NO_COLOR") == "" && progress.On(inv.Out) != nil
 }
 
 // colored returns text in the colour that Bazel has for a status.
