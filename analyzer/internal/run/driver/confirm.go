@@ -43,21 +43,20 @@ type confirmed struct {
 
 // confirm composes tests that were just run once more.
 func confirm(ctx context.Context, d *decisions, e *execution, sources *sources) (all []*confirmed) {
-	var tests []*confirmed
-	var composed []*fingerprint.Test
 	for _, t := range filter(e.tests, (*decision).hasFingerprint) {
 		x := &confirmed{decision: t, outcome: e.outcomes[t.label], doubt: "its sources, data or flags were edited while it was tested"}
 		all = append(all, x)
 		if !d.appliesAspect() {
 			x.doubt = "not all tests could be analysed"
-		} else if d.readAgain(ctx, e, x); x.now != nil {
-			tests, composed = append(tests, x), append(composed, x.parts)
+		} else {
+			d.readAgain(ctx, e, x)
 		}
 	}
+	tests := filter(all, func(t *confirmed) bool { return t.now != nil })
 	if len(tests) == 0 {
 		return all
 	}
-	results, _ := fingerprint.ComposeAll(composed, d.memory)
+	results, _ := fingerprint.ComposeAll(collect(tests, func(t *confirmed) *fingerprint.Test { return t.parts }), d.memory)
 	d.findTraces(ctx, e, tests)
 	touches := d.touches(e.outputs.built)
 	system := d.prober.unchanged()
