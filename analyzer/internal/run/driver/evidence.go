@@ -1,10 +1,8 @@
 package driver
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/plan"
@@ -221,9 +220,7 @@ func readDescription(file string) (*description, error) {
 	}
 	d := new(description)
 	// Strict: an unknown field might belong into the fingerprint.
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(d); err != nil {
+	if err := json.Unmarshal(b, d, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("%s: %w: the rules are of another version than this program", file, err)
 	}
 	if d.Compose == "" {
