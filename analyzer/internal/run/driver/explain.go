@@ -52,8 +52,7 @@ func (d *decisions) explain(ctx context.Context) {
 		}
 	})
 	known = slices.DeleteFunc(known, func(t *decision) bool { return t == nil })
-	texts := map[*decision]string{}
-	var mu sync.Mutex
+	var texts sync.Map // by *decision
 	eachReport(known, func(t *decision, current *fingerprint.Report, err error) {
 		if err != nil || ctx.Err() != nil {
 			return
@@ -71,17 +70,15 @@ func (d *decisions) explain(ctx context.Context) {
 			fmt.Fprintf(&b, "\n%s runs. Changed since the result recorded on %s, %s:\n", t.label, nearest.Host, nearest.Time.UTC().Format(time.DateTime+" UTC"))
 			c.Text(&b, false)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		texts[t] = b.String()
+		texts.Store(t, b.String())
 	})
 	if !d.Explain {
 		return
 	}
 	for _, t := range d.tests {
-		switch {
-		case texts[t] != "":
-			fmt.Fprint(d.Err, texts[t])
+		switch text, ok := texts.Load(t); {
+		case ok:
+			fmt.Fprint(d.Err, text)
 		case t.isByTrace():
 			fmt.Fprintf(d.Err, "\n%s is replayed: the functions that it entered are as they were (trace %s)\n", t.label, t.byTrace)
 		case t.verdict == report.AlwaysRun || t.verdict == report.Miss:

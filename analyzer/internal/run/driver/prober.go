@@ -45,16 +45,13 @@ func (s *system) equal(x *system) bool {
 // libraries returns the files of the system that links with these lines read, and the libraries that such a program loads.
 func (p *prober) libraries(ctx context.Context, d *description, lines []*linkflags.Line) (*system, error) {
 	linker := strings.Join(append([]string{d.Linker}, pairs(d.LinkEnv)...), "\x00")
-	words := []string{linker}
-	for _, l := range lines {
-		words = append(words, syslib.LineID(l))
-	}
+	key := linker + "\x00" + strings.Join(collect(lines, syslib.LineID), "\x00")
 	x := &probe{link: func(shared *sync.Map) (*system, error) {
 		by, _ := shared.LoadOrStore(linker, new(syslib.Cache))
 		return p.link(ctx, d, lines, by.(*syslib.Cache))
 	}}
 	x.result = sync.OnceValues(func() (*system, error) { return x.link(&p.caches) })
-	known, _ := p.known.LoadOrStore(strings.Join(words, "\x00"), x)
+	known, _ := p.known.LoadOrStore(key, x)
 	return known.(*probe).result()
 }
 
@@ -105,15 +102,10 @@ func (p *prober) loads(c *fingerprint.Composed, program string) (libs []syslib.L
 	files := collect(c.DataFiles, func(file string) loaded { return loaded{file: file, program: program} })
 	var dirs []string
 	for _, line := range c.Lines {
-		for _, d := range line.RunPath {
-			if filepath.IsAbs(d) {
-				dirs = append(dirs, d)
-			}
-		}
+		dirs = append(dirs, filter(line.RunPath, filepath.IsAbs)...)
 	}
-	for _, file := range c.Prebuilt {
-		files = append(files, loaded{file: file, dirs: strings.Join(dirs, ":"), linked: true})
-	}
+	prebuilt := func(file string) loaded { return loaded{file: file, dirs: strings.Join(dirs, ":"), linked: true} }
+	files = append(files, collect(c.Prebuilt, prebuilt)...)
 	for _, f := range files {
 		known, _ := p.data.LoadOrStore(f, sync.OnceValues(f.find))
 		more, err := known.(findOnce)()

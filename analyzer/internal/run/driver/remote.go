@@ -34,9 +34,6 @@ func (d *description) isRemote() bool {
 // tests that run on this machine, too.
 func (inv *invocation) workers(ctx context.Context, tests []*subject) map[*subject]worker {
 	all := map[*subject]worker{}
-	if len(tests) == 0 {
-		return all
-	}
 	executions, err := inv.query().Executions(ctx, labels(tests), []string{"TestRunner", "CppLink"})
 	platforms := map[string]*platform{}
 	for _, t := range tests {
@@ -102,7 +99,7 @@ func (a *analysis) findWorkers(ctx context.Context) {
 	if a.option("remote_executor") == "" {
 		return
 	}
-	tests := slices.DeleteFunc(slices.Clone(a.subjects), func(t *subject) bool { return t.evidence == nil })
+	tests := filter(a.subjects, func(t *subject) bool { return t.evidence != nil })
 	if len(tests) == 0 {
 		return
 	}
