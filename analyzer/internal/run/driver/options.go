@@ -12,21 +12,17 @@ import (
 )
 
 // effect is the way in which an option of Bazel takes part in the keys of tests.
-type effect int
+type effect string
 
 const (
-	inKey        effect = iota // in the key, as is an option without an entry
-	nothing                    // it can't change a test's outcome if the rest of the key is equal
-	ifUnmodelled               // in the key if the environment of tests isn't modelled; else the environment shows its effect
-	ifRemote                   // in the key with remote execution
-	ifExclusive                // in the key of tests with the tag exclusive
-	runsAll                    // runAllReasonOf knows its values; those without a reason can't change a test's outcome
-	runsAllOrKey               // the same, but those without a reason are in the key
+	inKey        effect = "key"            // in the key, as is an option without an entry
+	nothing      effect = "nothing"        // it can't change a test's outcome if the rest of the key is equal
+	ifUnmodelled effect = "seen"           // in the key if the environment of tests isn't modelled; else the environment shows its effect
+	ifRemote     effect = "remote"         // in the key with remote execution
+	ifExclusive  effect = "exclusive"      // in the key of tests with the tag exclusive
+	runsAll      effect = "run all"        // runAllReasonOf knows its values; those without a reason can't change a test's outcome
+	runsAllOrKey effect = "run all or key" // the same, but those without a reason are in the key
 )
-
-var effects = map[string]effect{
-	"key": inKey, "nothing": nothing, "seen": ifUnmodelled, "remote": ifRemote, "exclusive": ifExclusive, "run all": runsAll, "run all or key": runsAllOrKey,
-}
 
 // optionTable has each option that `bazel help flags-as-proto` of Bazel 7.7.1 lists for its command test, with the
 // effect and the reason for it. An option in doubt is in the key, which costs a run and no more.
@@ -39,7 +35,7 @@ var optionEffects = sync.OnceValue(func() map[string]effect {
 	var group effect
 	for line := range strings.Lines(optionTable) {
 		if name, _, ok := strings.Cut(line, ": "); ok {
-			group = effects[name]
+			group = effect(name)
 			continue
 		}
 		for option := range strings.FieldsSeq(line) {

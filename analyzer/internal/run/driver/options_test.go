@@ -42,10 +42,11 @@ func optionGroups() (groups []*optionGroup) {
 }
 
 func TestOptionTable(t *testing.T) {
+	effects := []effect{inKey, nothing, ifUnmodelled, ifRemote, ifExclusive, runsAll, runsAllOrKey}
 	list := known(t)
 	seen := map[string]int{}
 	for _, g := range optionGroups() {
-		if _, ok := effects[g.effect]; !ok || len(g.reason) < 10 || len(g.options) == 0 {
+		if !slices.Contains(effects, effect(g.effect)) || len(g.reason) < 10 || len(g.options) == 0 {
 			t.Errorf("group %+v", g)
 		}
 		if !slices.IsSorted(g.options) {
@@ -54,8 +55,8 @@ func TestOptionTable(t *testing.T) {
 		others := strings.HasPrefix(g.reason, "only other releases")
 		for _, name := range g.options {
 			seen[name]++
-			if optionEffects()[name] != effects[g.effect] {
-				t.Errorf("%s: effect %d, and it is in a group of %s", name, optionEffects()[name], g.effect)
+			if optionEffects()[name] != effect(g.effect) {
+				t.Errorf("%s: effect %q, and it is in a group of %s", name, optionEffects()[name], g.effect)
 			}
 			if slices.Contains(list, name) == others {
 				t.Errorf("%s: in Bazel 7.7.1 is %t", name, !others)
@@ -80,7 +81,7 @@ func TestRunAllOptions(t *testing.T) {
 		}
 		e := optionEffects()[name]
 		if (runs != "") != (e == runsAll || e == runsAllOrKey) {
-			t.Errorf("%s: %q, and the table has it with effect %d", name, runs, e)
+			t.Errorf("%s: %q, and the table has it with effect %q", name, runs, e)
 		}
 	}
 }

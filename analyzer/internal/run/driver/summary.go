@@ -19,21 +19,13 @@ import (
 // docs is where the documentation is.
 const docs = "https://github.com/rules-tasting/rules_tasting/blob/main/docs/"
 
-// The values of --test_summary that change what this program prints.
-const (
-	summaryNone     = "none"
-	summaryTerse    = "terse"
-	summaryDetailed = "detailed"
-	summaryTestcase = "testcase"
-)
-
 // innerSummary returns the --test_summary for Bazel. Bazel prints test cases, which only it has parsed. This
 // program prints everything else, for all tests.
 func (inv *invocation) innerSummary() string {
-	if v := inv.option("test_summary"); v == summaryDetailed || v == summaryTestcase {
+	if v := inv.option("test_summary"); v == "detailed" || v == "testcase" {
 		return "--test_summary=" + v
 	}
-	return "--test_summary=" + summaryNone
+	return "--test_summary=none"
 }
 
 // result is a test and its outcome.
@@ -237,9 +229,9 @@ func (s *summary) printTests(ctx context.Context) {
 	n := &totals{}
 	for _, r := range rows {
 		n.add(r)
-		byBazel := s.ran && mode == summaryDetailed && !r.isReplayed()
-		quiet := mode == summaryTerse && (r.status == "PASSED" || r.status == "NO STATUS" || r.status == "SKIPPED")
-		if mode != summaryNone && mode != summaryTestcase && !byBazel && !quiet {
+		byBazel := s.ran && mode == "detailed" && !r.isReplayed()
+		quiet := mode == "terse" && (r.status == "PASSED" || r.status == "NO STATUS" || r.status == "SKIPPED")
+		if mode != "none" && mode != "testcase" && !byBazel && !quiet {
 			r.print(s.Out, s.isColored())
 		}
 	}
