@@ -46,8 +46,10 @@ def _find_clang(rctx):
     return None, reason
 
 def _make_store(rctx):
-    """Makes the directory TASTING_STORE, also after it was deleted: Bazel's sandbox starts no test if a path that it
-    is asked to open doesn't exist."""
+    """Makes the directory TASTING_STORE, also after it was deleted.
+
+    Bazel's sandbox starts no test if a path that it is asked to open doesn't exist.
+    """
     store = rctx.os.environ.get("TASTING_STORE", "")
     if store.startswith("/"):
         rctx.execute(["mkdir", "-p", store])  # else the runner says what is wrong

@@ -133,7 +133,7 @@ func TestTracesInListWithBadStore(t *testing.T) {
 // However many results a store doesn't take, it is said once.
 func TestRefusals(t *testing.T) {
 	var said bytes.Buffer
-	r := &recorder{invocation: &invocation{Options: &Options{Err: &said}, printing: new(sync.Mutex)}}
+	r := newRecorder(&invocation{Options: &Options{Err: &said}, printing: new(sync.Mutex)})
 	for range 1000 {
 		r.addRefusal("recorded", errors.New("http://h: full"))
 	}
