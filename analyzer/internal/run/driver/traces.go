@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -322,11 +322,11 @@ func (r *recorder) recordTrace(ctx context.Context, t *confirmed, result *store.
 }
 
 // isOfTracer reports whether a file beside a test's log was written by the tracer.
-func isOfTracer(name, path string) bool {
-	if !isNamed(filepath.ToSlash(name), trace.IdleFile) {
+func isOfTracer(name string, content *io.SectionReader) bool {
+	if !isNamed(name, trace.IdleFile) {
 		return false
 	}
-	b, err := os.ReadFile(path)
+	b, err := io.ReadAll(reader(store.File{Content: content}))
 	if err == nil {
 		_, err = trace.DecodeIdle(b)
 	}
