@@ -558,7 +558,7 @@ func TestReports(t *testing.T) {
 		out.Reset()
 		inv.options = []bazel.Option{{OptionName: "test_summary", OptionValue: mode}}
 		s.printTests(t.Context())
-		want += "\nExecuted 3 out of 7 tests, 1 replayed: 3 tests pass, 1 fails to build, 1 fails locally and 2 were skipped.\n"
+		want += "\nExecuted 3 out of 7 tests, 1 replayed: 3 tests pass, 1 fails to build, 1 fails locally and 2 were skipped.\nDecided in 0.0s (0.0s CPU). Saved 1.5s of test time.\n"
 		if d := cmp.Diff(want, strings.ReplaceAll(out.String(), dir, "DIR")); d != "" {
 			t.Errorf("--test_summary=%s (-want +got):\n%s", mode, d)
 		}

@@ -55,15 +55,14 @@ func (r result) status() (status string, took time.Duration) {
 }
 
 // durations returns how long each attempt took.
-func (o *outcome) durations() (each []time.Duration) {
+func (o *outcome) durations() []time.Duration {
 	if o == nil {
 		return nil
 	}
-	for _, a := range o.attempts {
+	return collect(o.attempts, func(a attempt) time.Duration {
 		_, took := a.result.When()
-		each = append(each, took)
-	}
-	return each
+		return took
+	})
 }
 
 // summary is printed at the end.
@@ -253,14 +252,12 @@ func (s *summary) printTests(ctx context.Context) {
 	if n, why := s.wholePrograms(); n > 0 {
 		fmt.Fprintf(s.Out, "%d of %s are identified as a whole: %s (%sreference/messages.md).\n", n, count(len(rows), "test"), why, docs)
 	}
-	if s.cost.deciding > 0 {
-		// Compilation isn't part of the cost: the tests that are run need it anyway.
-		fmt.Fprintf(s.Out, "Decided in %.1fs (%.1fs CPU).", s.cost.deciding.Seconds(), s.cost.analysis.Seconds())
-		if n.replayed > 0 {
-			fmt.Fprintf(s.Out, " Saved %.1fs of test time.", n.saved.Seconds())
-		}
-		fmt.Fprintln(s.Out)
+	// Compilation isn't part of the cost: the tests that are run need it anyway.
+	fmt.Fprintf(s.Out, "Decided in %.1fs (%.1fs CPU).", s.cost.deciding.Seconds(), s.cost.analysis.Seconds())
+	if n.replayed > 0 {
+		fmt.Fprintf(s.Out, " Saved %.1fs of test time.", n.saved.Seconds())
 	}
+	fmt.Fprintln(s.Out)
 }
 
 // wholePrograms returns the number of tests that are identified as a whole, and the most frequent reasons.

@@ -202,23 +202,16 @@ func (d *decisions) readFrontiers(ctx context.Context) []*decision {
 func (d *decisions) replayTraces(ctx context.Context, st store.Store, tests []*decision, traces []*plan.Trace, recorderFor func(i int) *recorder) {
 	keys := collect(traces, func(x *plan.Trace) store.Key { return x.Key })
 	outcomes := store.Lookup(ctx, st, keys, nil)
-	var mu sync.Mutex
 	parallel(transfers, len(keys), func(i int) {
 		t := tests[traces[i].Test]
-		if outcomes[i].Err != nil || outcomes[i].Info.ExitCode != 0 {
-			return
-		}
 		// A test that has failed with this very fingerprint isn't replayed by a trace.
-		if store.Noted(ctx, st, t.key) != nil {
+		if outcomes[i].Err != nil || outcomes[i].Info.ExitCode != 0 || store.Noted(ctx, st, t.key) != nil {
 			return
 		}
-		if d.replay(ctx, st, t, keys[i], recorderFor(traces[i].Test)) != nil {
-			return
+		if d.replay(ctx, st, t, keys[i], recorderFor(traces[i].Test)) == nil {
+			t.hit(outcomes[i].Info, auditTraces*d.auditShare())
+			t.byTrace = keys[i]
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		t.hit(outcomes[i].Info, auditTraces*d.auditShare())
-		t.byTrace = keys[i]
 	})
 }
 
