@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -307,35 +308,31 @@ func (a *analysis) composeAll(ctx context.Context, tests []*subject) {
 // symlinks contributes the targets of symbolic links that rules declare or that lie in tree artifacts. (The key has
 // the content of a data file, not its target.) Bazel's own links are left out: they are absolute and lead to outputs or sources.
 func symlinks(x *fingerprint.Test, workspace string) []fingerprint.Contribution {
-	var l []string
 	own := func(target string) bool {
 		return filepath.IsAbs(target) && slices.ContainsFunc([]string{filepath.Join(x.Dir, "..", ".."), workspace}, func(dir string) bool {
 			real, err := filepath.EvalSymlinks(dir)
 			return strings.HasPrefix(target, dir+"/") || err == nil && strings.HasPrefix(target, real+"/")
 		})
 	}
-	trees := slices.DeleteFunc(slices.Clone(x.Empty), func(name string) bool { return !strings.HasSuffix(name, "/") })
-	seen := map[string]bool{}
-	add := func(name, file string) {
-		if seen[file] {
-			return
-		}
-		seen[file] = true
-		if target, err := os.Readlink(file); err == nil && !own(target) {
-			l = append(l, name, target)
-		}
-	}
+	trees := filter(x.Empty, func(name string) bool { return strings.HasSuffix(name, "/") })
+	files := map[string]string{} // by name
 	for _, d := range x.Data {
 		if !strings.HasPrefix(d.File, filepath.Join(x.Dir, "bazel-out")+"/") {
 			continue
 		}
-		add(d.Path, d.File)
+		files[d.Path] = d.File
 		for _, tree := range trees {
 			// The directories between.
 			name, file := path.Dir(d.Path), path.Dir(d.File)
 			for ; strings.HasPrefix(name, tree); name, file = path.Dir(name), path.Dir(file) {
-				add(name, file)
+				files[name] = file
 			}
+		}
+	}
+	var l []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if target, err := os.Readlink(files[name]); err == nil && !own(target) {
+			l = append(l, name, target)
 		}
 	}
 	if l == nil {
