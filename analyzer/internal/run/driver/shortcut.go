@@ -150,7 +150,7 @@ func (k *shortcut) read() *commandLine {
 		return nil
 	}
 	k.failures = m.Failures
-	if info, err := os.Stat(k.file); m.Failures >= maxFailures && (err != nil || time.Since(info.ModTime()) < retryAfter) {
+	if m.Failures >= maxFailures && time.Since(modTime(k.file)) < retryAfter {
 		k.resting = true
 		return nil
 	}
@@ -162,25 +162,24 @@ func (k *shortcut) read() *commandLine {
 	return m
 }
 
-// write keeps m, and removes the command lines that weren't used for longest. If it fails, the next call makes both steps.
+// modTime returns when a file was written last, or the zero time if there is none.
+func modTime(file string) time.Time {
+	info, err := os.Stat(file)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// write keeps m, and removes the command line that wasn't used for longest if there are too many. If it fails, the next call makes both steps.
 func (k *shortcut) write(m *commandLine) {
 	b, err := json.Marshal(m)
 	dir := filepath.Dir(k.file)
 	if err != nil || os.MkdirAll(dir, 0o777) != nil {
 		return
 	}
-	if _, err := os.Stat(k.file); err != nil {
-		files, _ := filepath.Glob(filepath.Join(dir, "command-line-*"))
-		used := map[string]time.Time{}
-		for _, f := range files {
-			if info, err := os.Stat(f); err == nil {
-				used[f] = info.ModTime()
-			}
-		}
-		slices.SortFunc(files, func(a, b string) int { return used[b].Compare(used[a]) })
-		for _, f := range files[min(maxCommandLines-1, len(files)):] {
-			_ = os.Remove(f)
-		}
+	if files, _ := filepath.Glob(filepath.Join(dir, "command-line-*")); len(files) >= maxCommandLines && !slices.Contains(files, k.file) {
+		_ = os.Remove(slices.MinFunc(files, func(a, b string) int { return modTime(a).Compare(modTime(b)) }))
 	}
 	_ = wholefile.WriteSealed(k.file, b, 0o600) // flags may have secrets
 }
