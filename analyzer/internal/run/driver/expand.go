@@ -123,13 +123,8 @@ func askBazel(ctx context.Context, inv *invocation, known *shortcut) (*expansion
 
 // loadPatterns has Bazel report errors in BUILD files. With --keep_going, "bazel test --nobuild" exits with 0 in spite of them.
 func (x *expansion) loadPatterns(ctx context.Context) (code int, err error) {
-	var messages bytes.Buffer
 	args := append(x.noBuildFlags(), "--nobuild", "--build_tests_only", "--build_event_json_file=", "--")
-	code, err = x.bazelBuild(ctx, bazel.Streams{Err: &messages}, append(args, x.patterns...)...)
-	if err == nil && code != bazel.ExitOK {
-		x.Err.Write(messages.Bytes())
-	}
-	return code, err
+	return x.buildSilently(ctx, append(args, x.patterns...)...)
 }
 
 // found is an expansion that is read from build events.
