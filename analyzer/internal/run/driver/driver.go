@@ -49,7 +49,7 @@ type Options struct {
 	Bazel *bazel.Bazel
 	// Args are the arguments of bazel test: flags and target patterns.
 	Args []string
-	// Aspect is the label of the aspect; empty stands for the constant.
+	// Aspect is the label of the aspect.
 	Aspect string
 	// Store has the results. Nil means that every test is run.
 	Store store.Store

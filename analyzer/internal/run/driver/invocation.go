@@ -45,9 +45,7 @@ func newInvocation(ctx context.Context, o *Options, tmp string) (inv *invocation
 	if tmp, err = filepath.EvalSymlinks(tmp); err != nil { // as Bazel calls it
 		return nil, err
 	}
-	mine := *o
-	mine.Aspect = cmp.Or(o.Aspect, Aspect)
-	inv = &invocation{Options: &mine, tmp: tmp, printing: new(sync.Mutex), silence: new(silence), meter: &meter{start: time.Now(), actions: map[string]int{}}}
+	inv = &invocation{Options: o, tmp: tmp, printing: new(sync.Mutex), silence: new(silence), meter: &meter{start: time.Now(), actions: map[string]int{}}}
 	if inv.flags, err = o.Bazel.Flags(ctx); err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func newWorkspace(t testing.TB) *workspace {
 		t.Fatal(err)
 	}
 	s := store.OpenDisk(filepath.Join(w.dir, "store"))
-	w.options = Options{Bazel: &bazel.Bazel{Program: filepath.Join(w.dir, "bazel"), Dir: filepath.Join(w.dir, "ws")}, Store: s, LocalStore: s, Read: true, Write: true}
+	w.options = Options{Bazel: &bazel.Bazel{Program: filepath.Join(w.dir, "bazel"), Dir: filepath.Join(w.dir, "ws")}, Store: s, LocalStore: s, Read: true, Write: true, Aspect: Aspect}
 	w.restore()
 	return w
 }
