@@ -187,6 +187,9 @@ func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) 
 
 // add adds a file in dir that an attempt has written.
 func (c *collected) add(dir, file string, a attempt) error {
+	if isOfTracer(file, filepath.Join(dir, file)) {
+		return nil
+	}
 	x, err := os.Open(filepath.Join(dir, file))
 	if err != nil {
 		return err
@@ -215,7 +218,7 @@ func (c *collected) add(dir, file string, a attempt) error {
 	return nil
 }
 
-// contents returns the files to be recorded for an open file: itself, the files in an archive, or none for one of the tracer.
+// contents returns the files to be recorded for an open file: itself, or the files in an archive.
 func contents(name string, f *os.File, zipped bool, open *opened) (files []store.File, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -223,8 +226,6 @@ func contents(name string, f *os.File, zipped bool, open *opened) (files []store
 	}
 	all := io.NewSectionReader(f, 0, info.Size())
 	switch {
-	case isOfTracer(name, all):
-		return nil, nil
 	case isNamed(name, logName):
 		all = ownLog(all)
 	case zipped && isNamed(name, archiveName):
@@ -383,6 +384,9 @@ func (inv *invocation) onDisk(root *os.Root, dir string, open *opened) map[strin
 			return nil
 		case !e.Type().IsRegular() || len(*open) > store.MaxFiles:
 			return fs.ErrInvalid
+		}
+		if isOfTracer(name, filepath.Join(root.Name(), p)) {
+			return nil
 		}
 		f, err := root.Open(p)
 		if err != nil {

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -315,11 +315,11 @@ func (r *recorder) recordTrace(ctx context.Context, t *confirmed, result *store.
 }
 
 // isOfTracer reports whether a file beside a test's log was written by the tracer.
-func isOfTracer(name string, content *io.SectionReader) bool {
-	if !isNamed(name, trace.IdleFile) {
+func isOfTracer(name, path string) bool {
+	if !isNamed(filepath.ToSlash(name), trace.IdleFile) {
 		return false
 	}
-	b, err := io.ReadAll(reader(store.File{Content: content}))
+	b, err := os.ReadFile(path)
 	if err == nil {
 		_, err = trace.DecodeIdle(b)
 	}
