@@ -51,8 +51,8 @@
 //     functions such as abort don't return.
 //   - Compilers store distances between functions only in jump tables.
 //   - Variables are reached by references to them, to their end, or to a place at most maxInFront bytes in
-//     front of them, unless code is optimised (see class). Literals are reached by references to them or
-//     to their end.
+//     front of them (hash.go), unless code is optimised (see class in code.go). Literals are reached by
+//     references to them or to their end.
 //
 // # Archives
 //
