@@ -51,7 +51,8 @@ func record(p *parser, o option) {
 	}
 }
 
-// recordSystem records a flag that chooses among the files of the system.
+// recordSystem records a flag that chooses among the files of the system. Probes link with all of
+// these flags, and compile with those of the driver (Line.Probe in libraries.go).
 func recordSystem(p *parser, o option) {
 	record(p, o)
 	p.system = append(p.system, o.words...)
