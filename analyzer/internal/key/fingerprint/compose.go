@@ -312,10 +312,14 @@ func systemLibrary(symbol string) string {
 		return ""
 	case runtimeSymbols.MatchString(symbol):
 		return runtimeSymbols.FindStringSubmatch(symbol)[1]
+	case vectorSymbols.MatchString(symbol):
+		return "mvec"
 	case isCxx(symbol):
 		return "C++"
 	case math:
 		return "m"
+	case unwindSymbols.MatchString(symbol): // in libgcc_s, or in libunwind
+		return "unwind"
 	case libgccSymbols.MatchString(symbol):
 		return "gcc"
 	case known && !optionalSymbols.MatchString(symbol):
@@ -327,8 +331,14 @@ func systemLibrary(symbol string) string {
 // runtimeSymbols matches symbols of the runtimes of sanitizers and coverage.
 var runtimeSymbols = lazyregexp.New(`^__(asan|hwasan|lsan|msan|tsan|ubsan|sanitizer|gcov|llvm_profile)_`)
 
+// vectorSymbols matches functions of libmvec, by the vector function ABI.
+var vectorSymbols = lazyregexp.New(`^_ZGV[a-z][MN][0-9x]`)
+
+// unwindSymbols matches symbols of the unwinder.
+var unwindSymbols = lazyregexp.New(`^(_Unwind_|__(de)?register_frame|__gcc_personality)`)
+
 // libgccSymbols matches symbols of libgcc.
-var libgccSymbols = lazyregexp.New(`^(_Unwind_.*|__(de)?register_frame.*|__gcc_.*|__emutls_.*|__cpu_.*|__[a-z]+[dhstx][ifc][0-9]?)$`)
+var libgccSymbols = lazyregexp.New(`^(__gcc_.*|__emutls_.*|__cpu_.*|__[a-z]+[dhstx][ifc][0-9]?)$`)
 
 // isBare reports whether a link lacks the libraries that drivers add.
 func isBare(l *linkflags.Line) bool {

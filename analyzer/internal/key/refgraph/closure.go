@@ -82,9 +82,9 @@ type Closure struct {
 	named    []namedRoot
 	roots    []int32            // nodes that are roots by themselves, in order
 	replaced []linkmodel.Symbol // those of Roots.Overrides that the program defines
-	// undefined are Unresolved by file, weak the symbols of weak references that may stay undefined.
+	// By file: undefined are Unresolved, weak the symbols of weak references that may stay undefined.
 	undefined [][]linkmodel.Symbol
-	weak      map[linkmodel.Symbol]bool
+	weak      []map[linkmodel.Symbol]bool
 }
 
 // Trace has the additional results for a closure with stubs.
@@ -336,12 +336,13 @@ const hidden = " (hidden)"
 func (x *Closure) resolve() {
 	c, p := x.c, x.program
 	t, l := c.pool.Symbols, c.linked
-	x.undefined, x.weak = make([][]linkmodel.Symbol, len(p.Files)), map[linkmodel.Symbol]bool{}
+	x.undefined, x.weak = make([][]linkmodel.Symbol, len(p.Files)), make([]map[linkmodel.Symbol]bool, len(p.Files))
 	file, linked := int32(-1), make([]bool, len(p.Files))
 	for _, in := range l.Units {
 		if in.File != file { // they are in the order of the files
 			file = in.File
 			c.passes++
+			x.weak[file] = map[linkmodel.Symbol]bool{}
 			clear(linked)
 			linked[file] = true
 			for _, e := range p.Files[file].Entries {
@@ -356,8 +357,8 @@ func (x *Closure) resolve() {
 			}
 			if r.Weak {
 				// _ZTH begins initialisers of the program's own thread-local variables.
-				if !x.weak[r.Symbol] && !strings.HasPrefix(t.Name(r.Symbol), "_ZTH") && !c.isDefined(file, r.Symbol, nil) {
-					x.weak[r.Symbol] = true
+				if !x.weak[file][r.Symbol] && !strings.HasPrefix(t.Name(r.Symbol), "_ZTH") && !c.isDefined(file, r.Symbol, nil) {
+					x.weak[file][r.Symbol] = true
 				}
 				continue
 			}

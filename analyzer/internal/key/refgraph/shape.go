@@ -221,33 +221,31 @@ func (x *Closure) kept() []bool {
 	return kept
 }
 
-// surelyNeeds reports whether --gc-sections leaves every file a reference to each library of the system that shape says it
-// needs. GNU ld looks at references before it drops sections.
+// surelyNeeds reports whether --gc-sections leaves each file all references to libraries of the system that decide what it
+// needs. GNU ld and gold look at references before they drop sections.
 func (x *Closure) surelyNeeds(roots Roots, kept []bool) bool {
-	c, library := x.c, roots.library()
-	needs := x.needs(roots)
+	c, t := x.c, x.c.pool.Symbols
+	dropped := make([]map[want]bool, len(x.program.Files)) // references that no section keeps
+	for i, wants := range x.wants(roots) {
+		if f := x.program.Files[i]; f.GCSections && f.Linker != linkmodel.GNU && f.Linker != linkmodel.Gold {
+			dropped[i] = wants
+		}
+	}
 	for id, is := range kept {
-		if !is {
+		in := c.linked.Units[c.within[id]]
+		if !is || len(dropped[in.File]) == 0 || !t.Unit(in.Unit).Exact { // a compiler may drop references of a source
 			continue
 		}
 		u, index := c.unitOf(int32(id))
-		file := c.fileOf(int32(id))
 		for _, l := range u.linksOf(index) {
-			if l >= 0 || len(needs[file]) == 0 {
-				continue
-			}
-			s := u.symbols[-1-l]
-			if c.resolved = c.linked.Resolve(c.resolved[:0], file, s); len(c.resolved) == 0 {
-				delete(needs[file], library(c.pool.Symbols.Name(s)))
+			if l < 0 {
+				s := u.symbols[-1-l]
+				weak := slices.ContainsFunc(t.Unit(in.Unit).Refs, func(r linkmodel.Ref) bool { return r.Symbol == s && r.Weak })
+				delete(dropped[in.File], want{s, weak})
 			}
 		}
 	}
-	for i, f := range x.program.Files {
-		if f.GCSections && f.Linker != linkmodel.GNU && len(needs[i]) > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(dropped, func(m map[want]bool) bool { return len(m) > 0 })
 }
 
 // keepsThreadStorage reports whether --gc-sections keeps all thread-local storage.
@@ -362,7 +360,11 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 	}
 	if roots.StaticC || c.sees&seesNeeds != 0 {
 		b.Strings(x.Unresolved)
-		b.Strings(x.names(maps.Keys(x.weak)))
+		weak := map[linkmodel.Symbol]bool{}
+		for _, of := range x.weak {
+			maps.Copy(weak, of)
+		}
+		b.Strings(x.names(maps.Keys(weak)))
 	}
 	// The loader allocates the table of thread-local blocks (DTV) by the program's own malloc. See link-besides/dtv-calloc.
 	if c.sees&seesTLS != 0 || slices.ContainsFunc(x.Overridden, func(s string) bool { return slices.Contains(allocators, s) }) {
@@ -404,32 +406,22 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 	return b.Sum()
 }
 
-// library returns what Roots.System is for a symbol.
-func (r *Roots) library() func(symbol string) string {
-	if r.System == nil {
-		return func(s string) string { return s }
-	}
-	return r.System
+// want is a file's reference to a symbol of the system's libraries.
+type want struct {
+	symbol linkmodel.Symbol
+	weak   bool
 }
 
-// needs returns for each file the libraries of the system that it needs and that matter.
-func (x *Closure) needs(roots Roots) []map[string]bool {
-	c, p := x.c, x.program
-	t, library := c.pool.Symbols, roots.library()
-	// libm and libgcc have no initialisers. So loading them has no effect, unless a weak reference may be bound to
-	// them (link-dead/as-needed-brings-libm), or the program sees DT_NEEDED.
-	passive := map[string]bool{"m": true, "gcc": true}
-	for s := range x.weak {
-		delete(passive, library(t.Name(s)))
-	}
-	if c.sees&seesNeeds != 0 || len(x.Overridden) > 0 || slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.System != p.Files[0].System }) {
-		clear(passive)
-	}
-	needs := make([]map[string]bool, len(p.Files))
-	for i := range needs {
-		needs[i] = map[string]bool{}
+// wants returns for each file the references by which its linker decides which libraries of the system it needs
+// (DT_NEEDED), without those that make no difference.
+func (x *Closure) wants(roots Roots) []map[want]bool {
+	c := x.c
+	matters := x.library(roots)
+	all := make([]map[want]bool, len(x.program.Files))
+	for i, f := range x.program.Files {
+		all[i] = map[want]bool{}
 		var related map[linkmodel.Symbol]bool // symbols with a relocation: LLD takes no other for a reference when it drops sections
-		if p.Files[i].GCSections && p.Files[i].Linker == linkmodel.LLD {
+		if f.GCSections && f.Linker == linkmodel.LLD {
 			related = map[linkmodel.Symbol]bool{}
 			for k, in := range c.linked.Units {
 				if in.File == int32(i) {
@@ -440,23 +432,63 @@ func (x *Closure) needs(roots Roots) []map[string]bool {
 			}
 		}
 		for _, s := range x.undefined[i] {
-			if name := library(t.Name(s)); name != "" && !passive[name] && (related == nil || related[s]) {
-				needs[i][name] = true
+			if matters(s) != "" && (related == nil || related[s]) {
+				all[i][want{s, false}] = true
+			}
+		}
+		if f.Linker == linkmodel.Mold || f.Linker == linkmodel.AnyLinker { // others need no library for a weak reference
+			for s := range x.weak[i] {
+				if matters(s) != "" {
+					all[i][want{s, true}] = true
+				}
 			}
 		}
 	}
-	return needs
+	return all
+}
+
+// library returns a function that returns Roots.System of a symbol, or "" if it makes no difference whether a file needs
+// the library.
+func (x *Closure) library(roots Roots) func(linkmodel.Symbol) string {
+	c, p := x.c, x.program
+	system := func(s linkmodel.Symbol) string { return c.pool.Symbols.Name(s) }
+	if roots.System != nil {
+		system = func(s linkmodel.Symbol) string { return roots.System(c.pool.Symbols.Name(s)) }
+	}
+	// libm and libgcc have no initialisers. So loading them has no effect, unless a weak reference may be bound to
+	// them (link-dead/as-needed-brings-libm), or the program sees DT_NEEDED.
+	passive := map[string]bool{"m": true, "gcc": true, "unwind": true}
+	for _, weak := range x.weak {
+		for s := range weak {
+			delete(passive, system(s))
+		}
+	}
+	if c.sees&seesNeeds != 0 || len(x.Overridden) > 0 || slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.System != p.Files[0].System }) {
+		clear(passive)
+	}
+	return func(s linkmodel.Symbol) string {
+		name := system(s)
+		if passive[name] {
+			return ""
+		}
+		return name
+	}
 }
 
 // fileWords returns for each file the attributes and notes of its units and the libraries of the system that it needs, as
 // sorted words.
 func (x *Closure) fileWords(roots Roots) [][]string {
 	c, p := x.c, x.program
+	library := x.library(roots)
 	words := make([]map[string]bool, len(p.Files))
-	for i, needs := range x.needs(roots) {
+	for i, wants := range x.wants(roots) {
 		words[i] = map[string]bool{}
-		for name := range needs {
-			words[i]["needs "+name] = true
+		for w := range wants {
+			if w.weak {
+				words[i]["may need "+library(w.symbol)] = true
+			} else {
+				words[i]["needs "+library(w.symbol)] = true
+			}
 		}
 	}
 	for _, in := range c.linked.Units {
@@ -802,12 +834,18 @@ func (x *Closure) inexactReason(roots Roots) string {
 			return a.Name + " counts"
 		}
 	}
-	if len(x.program.Files) < 2 {
-		return ""
-	}
+	wants := x.wants(roots)
 	for _, in := range l.Units {
 		u := t.Unit(in.Unit)
 		if u.Exact {
+			continue
+		}
+		for _, r := range u.Refs { // see link-needed/as-needed-folded
+			if wants[in.File][want{r.Symbol, r.Weak}] {
+				return t.Name(r.Symbol) + " brings a library of the system if it is compiled"
+			}
+		}
+		if len(x.program.Files) < 2 {
 			continue
 		}
 		fixed := in.File == 0 && slices.ContainsFunc(c.pool.units[in.Unit].notes, func(k int32) bool {

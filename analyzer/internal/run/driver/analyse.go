@@ -1,9 +1,9 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -315,24 +315,26 @@ func symlinks(x *fingerprint.Test, workspace string) []fingerprint.Contribution 
 		})
 	}
 	trees := filter(x.Empty, func(name string) bool { return strings.HasSuffix(name, "/") })
-	files := map[string]string{} // by name
+	type place struct{ name, file string }
+	var places []place // several files of one name count
 	for _, d := range x.Data {
 		if !strings.HasPrefix(d.File, filepath.Join(x.Dir, "bazel-out")+"/") {
 			continue
 		}
-		files[d.Path] = d.File
+		places = append(places, place{d.Path, d.File})
 		for _, tree := range trees {
 			// The directories between.
 			name, file := path.Dir(d.Path), path.Dir(d.File)
 			for ; strings.HasPrefix(name, tree); name, file = path.Dir(name), path.Dir(file) {
-				files[name] = file
+				places = append(places, place{name, file})
 			}
 		}
 	}
+	slices.SortFunc(places, func(x, y place) int { return cmp.Or(strings.Compare(x.name, y.name), strings.Compare(x.file, y.file)) })
 	var l []string
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if target, err := os.Readlink(files[name]); err == nil && !own(target) {
-			l = append(l, name, target)
+	for _, p := range slices.Compact(places) {
+		if target, err := os.Readlink(p.file); err == nil && !own(target) {
+			l = append(l, p.name, target)
 		}
 	}
 	if l == nil {
