@@ -58,6 +58,7 @@ func TestRelease(t *testing.T) {
 		"MODULE.bazel": "module(name = \"user\")\n\nbazel_dep(name = \"rules_cc\", version = \"0.0.11\")\n",
 		"BUILD.bazel":  "load(\"@rules_cc//cc:defs.bzl\", \"cc_test\")\n\ncc_test(\n    name = \"a\",\n    srcs = [\"a.c\"],\n)\n",
 		"a.c":          "int main(void) { return 0; }\n",
+		".tastingrc":   "common --store=" + store + "\n", // adopt passes it on to the runner
 	}
 	for _, test := range []struct {
 		name  string
@@ -91,7 +92,7 @@ func TestRelease(t *testing.T) {
 			}
 			adopt(append([]string{"--rules", "--release=9.9.9"}, test.adopt...)...)
 			bazel := func(command string, args ...string) (string, error) {
-				cmd := exec.Command(b.program, b.startup(slices.Concat([]string{command, "--noenable_workspace", "--lockfile_mode=off", "--symlink_prefix=/", "--show_progress=0"}, test.flags, args)...)...)
+				cmd := exec.Command(b.program, b.startup(slices.Concat([]string{"--bazelrc=user.bazelrc", command, "--noenable_workspace", "--lockfile_mode=off", "--symlink_prefix=/", "--show_progress=0"}, test.flags, args)...)...)
 				cmd.Dir, cmd.Env = dir, environ()
 				out, err := cmd.CombinedOutput()
 				return string(out), err
@@ -100,7 +101,7 @@ func TestRelease(t *testing.T) {
 			if err != nil || !strings.Contains(said, "manifest format") {
 				t.Errorf("run: %v\n%s", err, said)
 			}
-			said, err = bazel("test", "//:a", "--test_output=all", "--test_env=TASTING_STORE="+store, "--sandbox_writable_path="+store)
+			said, err = bazel("test", "//:a", "--test_output=all")
 			if err != nil || !strings.Contains(said, test.log) {
 				t.Errorf("test: %v\n%s", err, said)
 			}

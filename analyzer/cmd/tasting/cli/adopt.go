@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -23,6 +23,7 @@ type adoption struct {
 	from                   adopt.Dependency
 	bazel                  bazel.Bazel
 	rules, undo, dry, json bool
+	elsewhere              string // the store of "tasting test", if --rules can't take it
 }
 
 func adoptCommand() *cobra.Command {
@@ -37,7 +38,7 @@ cc_test among TARGETS (default: //...) becomes a tasting_cc_test, and user.bazel
 then reads, lets tests write to your store from within Bazel's sandbox.
 
 What is added carries the mark "# tasting adopt".`,
-		Example: `  tasting adopt
+		Example: `  tasting adopt --path=/path/to/rules_tasting
   tasting adopt --rules //lib/... --ci=github
   tasting adopt --undo`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,7 +46,7 @@ What is added carries the mark "# tasting adopt".`,
 			if err != nil {
 				return err
 			}
-			edits, notes, err := a.plan(cmd.Context(), root, args)
+			edits, notes, err := a.plan(cmd, root, args)
 			if err != nil {
 				return err
 			}
@@ -100,7 +101,7 @@ What is added carries the mark "# tasting adopt".`,
 }
 
 // plan returns the edits of the workspace at root, and notes on what can't be edited.
-func (a *adoption) plan(ctx context.Context, root string, targets []string) (edits []adopt.Edit, notes []string, err error) {
+func (a *adoption) plan(cmd *cobra.Command, root string, targets []string) (edits []adopt.Edit, notes []string, err error) {
 	switch {
 	case a.undo && (a.rules || a.CI != "" || len(targets) > 0):
 		return nil, nil, errors.New("adopt: --undo takes everything back: give it alone")
@@ -113,12 +114,38 @@ func (a *adoption) plan(ctx context.Context, root string, targets []string) (edi
 		return nil, nil, err
 	}
 	if a.rules {
-		if a.Tests, err = adopt.FindTests(ctx, &a.bazel, root, targets); err != nil {
+		if a.Tests, err = adopt.FindTests(cmd.Context(), &a.bazel, root, targets); err != nil {
 			return nil, nil, err
 		}
-		if a.Store, err = store.DefaultDir(os.Getenv); err != nil {
+		if err := a.chooseStore(cmd); err != nil {
 			return nil, nil, err
 		}
 	}
-	return adopt.Plan(root, a.Options)
+	edits, notes, err = adopt.Plan(root, a.Options)
+	if a.elsewhere != "" {
+		notes = append(notes, fmt.Sprintf("user.bazelrc: names %s, not the store of \"tasting test\", which is no single directory: %s (see docs/how-to/share-a-store.md)", a.Store, a.elsewhere))
+	}
+	return edits, notes, err
+}
+
+// chooseStore takes the store of "tasting test" if that is a directory, else the default one.
+func (a *adoption) chooseStore(cmd *cobra.Command) error {
+	t, _, _, err := configuredTest(cmd.Root())
+	if err != nil {
+		return err
+	}
+	if err := t.complete(); err != nil {
+		return err
+	}
+	if a.Store, err = store.DefaultDir(os.Getenv); err != nil {
+		return err
+	}
+	switch at := t.stores.Location; {
+	case at == a.Store:
+	case filepath.IsAbs(at) && !strings.Contains(at, ","):
+		a.Store, a.NamesStore = at, true
+	default:
+		a.elsewhere = store.Redact(at)
+	}
+	return nil
 }

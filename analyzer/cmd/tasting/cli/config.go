@@ -52,19 +52,24 @@ a line of a .tastingrc, a variable, or a file with flags of the store.`,
 	return cmd
 }
 
-func readConfiguration(root *cobra.Command) (*configuration, error) {
-	rc, err := readRC(".", root, os.Getenv)
-	if err != nil {
-		return nil, err
+// configuredTest returns "tasting test" with what .tastingrc files say, and where each flag has its value from.
+func configuredTest(root *cobra.Command) (t *tester, rc *settings, places map[string]string, err error) {
+	if rc, err = readRC(".", root, os.Getenv); err != nil {
+		return nil, nil, nil, err
 	}
-	t := newTest()
-	f := t.cmd.Flags()
+	t = newTest()
 	root.AddCommand(t.cmd) // for its name
 	defer root.RemoveCommand(t.cmd)
-	places, err := rc.apply(t.cmd, f)
+	places, err = rc.apply(t.cmd, t.cmd.Flags())
+	return t, rc, places, err
+}
+
+func readConfiguration(root *cobra.Command) (*configuration, error) {
+	t, rc, places, err := configuredTest(root)
 	if err != nil {
 		return nil, err
 	}
+	f := t.cmd.Flags()
 	before := map[string]string{}
 	f.VisitAll(func(x *pflag.Flag) { before[x.Name] = x.Value.String() })
 	if err := t.complete(); err != nil {
@@ -88,6 +93,7 @@ func readConfiguration(root *cobra.Command) (*configuration, error) {
 		}
 		c.Settings = append(c.Settings, v)
 	})
+	c.Settings = append(c.Settings, configValue{"(cache)", t.Bazel.Cache, "what tasting knows about Bazel"})
 	for _, x := range rc.list {
 		if x.isBazels {
 			name, value, _ := strings.Cut(x.word, "=")

@@ -23,6 +23,7 @@ type explained struct {
 	// old.
 	Label    string         `json:"label,omitempty"`
 	Recorded *explain.Entry `json:"recorded,omitempty"`
+	Last     *explain.Entry `json:"last,omitempty"` // the result that is called new, unless that is a closure
 }
 
 func explainCommand() *cobra.Command {
@@ -65,6 +66,9 @@ the system, which only a run knows.
 			err = command.Show(cmd, asJSON, e, func(out io.Writer) {
 				if e.Recorded != nil {
 					fmt.Fprintf(out, "%s: old is the result recorded %s on %s\n", label, e.Recorded.Time.Format(time.RFC3339), e.Recorded.Host)
+				}
+				if e.Last != nil {
+					fmt.Fprintf(out, "new is the last recorded result, of %s; failed and replayed runs aren't recorded\n", e.Last.Time.Format(time.RFC3339))
 				}
 				e.Text(out, all)
 			})
@@ -112,6 +116,9 @@ func (e *explained) compareRecorded(cmd *cobra.Command, o *store.Options, args [
 		var before, now *explain.Recorded
 		if len(args) == 0 {
 			before, now, err = explain.Last(cmd.Context(), s, e.Label, last)
+			if now != nil {
+				e.Last = &now.Entry
+			}
 		} else {
 			now = new(explain.Recorded)
 			if now.Report, err = fingerprint.ReadReport(args[0]); err != nil {

@@ -35,7 +35,7 @@ LOCATION is a directory, or for ping also a server. Without it, the store in for
 func (o *looked) complete(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		location := args[0]
-		if !store.IsRemote(location) && !strings.Contains(location, ",") {
+		if !store.IsRemote(location) && !strings.ContainsAny(location, ",:") {
 			abs, err := filepath.Abs(location)
 			if err != nil {
 				return err

@@ -159,10 +159,24 @@ func (t *tester) checkFlags() error {
 			return err
 		}
 		if known["--"+name] == nil {
-			return fmt.Errorf("neither tasting nor Bazel knows --%s; did you mean --%s?", name, near)
+			return fmt.Errorf("%sneither tasting nor Bazel knows --%s; did you mean --%s?", t.placeOf(a), name, near)
 		}
 	}
 	return nil
+}
+
+// placeOf returns the place of a flag of Bazel in a .tastingrc, as the beginning of a message, or "".
+func (t *tester) placeOf(word string) string {
+	rc, err := readRC(".", t.cmd.Root(), os.Getenv)
+	if err != nil {
+		return ""
+	}
+	for _, x := range rc.list {
+		if x.isBazels && x.word == word {
+			return x.place + ": "
+		}
+	}
+	return ""
 }
 
 // tidy removes files of tasting beyond the limits of their directories. With runs, it removes files of runs, too.

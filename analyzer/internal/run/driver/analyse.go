@@ -68,7 +68,11 @@ func analyse(ctx context.Context, x *expansion) (*analysis, error) {
 		a.built = x.outputs.built
 		a.complete = describe(tests, x.outputs, bySource)
 	} else if len(tests) > 0 {
-		a.say("analysing %s", count(len(tests), "test"))
+		first := ""
+		if _, err := os.Stat(a.memoryFile()); err != nil {
+			first = "; the first time, Bazel may build the analyzer too, for a few minutes"
+		}
+		a.say("analysing %s%s", count(len(tests), "test"), first)
 		if err := a.analyseBy(ctx, bySource, tests); err != nil {
 			return nil, err
 		}
@@ -134,7 +138,7 @@ func (x *expansion) applyTo(ctx context.Context, group string, labels []string) 
 	}
 	args := append([]string{"--nobuild_tests_only", "--keep_going"}, targets...)
 	outputs, code, err = x.applyAspect(ctx, group, nil, append([]string{noErrors}, args...)...)
-	if err != nil || code == bazel.ExitOK || code == bazel.ExitBuildFailed && x.failsAgain(outputs) {
+	if err != nil || code == bazel.ExitOK || code == bazel.ExitBuildFailed && !x.DryRun && x.failsAgain(outputs) {
 		return outputs, code, err
 	}
 	return x.applyAspect(ctx, group, nil, args...)
@@ -252,10 +256,15 @@ func (l *aspectOutputs) add(e *bazel.Event) {
 	}
 }
 
+// memoryFile returns the file with the compositions of this workspace's tests.
+func (a *analysis) memoryFile() string {
+	return filepath.Join(a.Bazel.Cache, fmt.Sprintf("compositions-%016x", xxhash.Sum64String(a.execRoot)))
+}
+
 // compose computes the fingerprints of all tests that are described.
 func (a *analysis) compose(ctx context.Context) error {
-	if dir := a.Bazel.Cache; dir != "" {
-		a.memory = fingerprint.OpenMemory(filepath.Join(dir, fmt.Sprintf("compositions-%016x", xxhash.Sum64String(a.execRoot))))
+	if a.Bazel.Cache != "" {
+		a.memory = fingerprint.OpenMemory(a.memoryFile())
 	}
 	a.prober = &prober{dir: a.execRoot, env: pairs(optionsEnv(a.options, "action_env")), tmp: a.tmp}
 	a.composeAll(ctx, a.subjects)

@@ -19,7 +19,8 @@ import (
 const (
 	maxExplain  = 30 * time.Second // for all tests
 	maxRemember = 10 * time.Second // for one
-	maxCompared = 3                // recorded fingerprints that a test is compared with
+	maxCompared = 10               // recorded fingerprints that a test is compared with if the user asks
+	fewCompared = 3                // and if not, for "tasting report"
 )
 
 // eachReport calls do with the report of each test's fingerprint, concurrently.
@@ -52,12 +53,16 @@ func (d *decisions) explain(ctx context.Context) {
 		}
 	})
 	known = slices.DeleteFunc(known, func(t *decision) bool { return t == nil })
+	compared := fewCompared
+	if d.Explain || d.DryRun {
+		compared = maxCompared
+	}
 	var texts sync.Map // by *decision
 	eachReport(known, func(t *decision, current *fingerprint.Report, err error) {
 		if err != nil || ctx.Err() != nil {
 			return
 		}
-		nearest, err := explain.Nearest(ctx, d.storeOf(t), t.label, current, maxCompared)
+		nearest, err := explain.Nearest(ctx, d.storeOf(t), t.label, current, compared)
 		if errors.Is(err, explain.ErrNone) {
 			return
 		}

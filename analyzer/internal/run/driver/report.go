@@ -162,7 +162,7 @@ func (d *decisions) printPlan() (code int, err error) {
 	e := json.NewEncoder(d.Out)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	if d.failed {
+	if d.failed || d.runAll == "" && !d.complete {
 		code = bazel.ExitBuildFailed
 	}
 	return code, e.Encode(map[string]any{"tests": tests})

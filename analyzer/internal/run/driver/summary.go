@@ -132,7 +132,8 @@ func (s *summary) sayKeptByBazel() {
 	kept := filter(s.results, func(r result) bool {
 		return s.Write && r.hasKey() && r.outcome != nil && r.outcome.status == "PASSED" && r.outcome.uncleanReason(r.remote) == cachedByBazel
 	})
-	if n := len(kept); n > 0 {
+	noAnswer := slices.ContainsFunc(s.results, func(r result) bool { return r.lookup == unanswered }) // then nothing can be recorded
+	if n := len(kept); n > 0 && !noAnswer {
 		s.say("Bazel had cached the pass of %s, which tasting hasn't observed: not recorded. --nocache_test_results runs and records all tests", count(n, "test"))
 	}
 }

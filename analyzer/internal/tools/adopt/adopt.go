@@ -45,6 +45,8 @@ type Options struct {
 	Dependency Dependency
 	// Store is the directory of results that the sandbox is opened for, or "".
 	Store string
+	// NamesStore is set if tests have to be told Store, because it isn't the default one.
+	NamesStore bool
 	// CI is the name of a recipe in Recipes, or "".
 	CI string
 	// Tests are the cc_test rules to turn into tasting_cc_test.
@@ -150,9 +152,11 @@ func Plan(workspace string, o Options) (edits []Edit, notes []string, err error)
 	if o.Store != "" {
 		// The directory is somebody's own, and where there is none Bazel starts no sandbox: a repository rule makes it.
 		lines(".bazelrc", "reads "+userRC, "try-import %workspace%/"+userRC)
-		lines(userRC, "lets tests record results from within the sandbox; it is yours alone, keep it out of version control",
-			fmt.Sprintf("test %q", "--sandbox_writable_path="+o.Store),
-			fmt.Sprintf("common %q", "--repo_env=TASTING_STORE="+o.Store))
+		rc := []string{fmt.Sprintf("test %q", "--sandbox_writable_path="+o.Store), fmt.Sprintf("common %q", "--repo_env=TASTING_STORE="+o.Store)}
+		if o.NamesStore {
+			rc = append(rc, fmt.Sprintf("test %q", "--test_env=TASTING_STORE="+o.Store))
+		}
+		lines(userRC, "lets tests record results from within the sandbox; it is yours alone, keep it out of version control", rc...)
 	}
 	if o.CI != "" && err == nil {
 		var files map[string][]byte
