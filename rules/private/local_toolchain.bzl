@@ -50,11 +50,11 @@ def _make_store(rctx):
 
     Bazel's sandbox starts no test if a path that it is asked to open doesn't exist.
     """
-    store = rctx.os.environ.get("TASTING_STORE", "")
-    if store.startswith("/"):
-        rctx.execute(["mkdir", "-p", store])  # else the runner says what is wrong
-        if hasattr(rctx, "watch"):
-            rctx.watch(store)
+    for store in rctx.os.environ.get("TASTING_STORE", "").split(","):
+        if store.startswith("/"):
+            rctx.execute(["mkdir", "-p", store])  # else the runner says what is wrong
+            if hasattr(rctx, "watch"):
+                rctx.watch(store)
 
 def _local_tasting_toolchain_impl(rctx):
     _make_store(rctx)

@@ -335,10 +335,10 @@ var runtimeSymbols = lazyregexp.New(`^__(asan|hwasan|lsan|msan|tsan|ubsan|saniti
 var vectorSymbols = lazyregexp.New(`^_ZGV[a-z][MN][0-9x]`)
 
 // unwindSymbols matches symbols of the unwinder.
-var unwindSymbols = lazyregexp.New(`^(_Unwind_|__(de)?register_frame|__gcc_personality)`)
+var unwindSymbols = lazyregexp.New(`^(_Unwind_|__(de)?register_frame|__gcc_personality|__emutls_)`)
 
 // libgccSymbols matches symbols of libgcc.
-var libgccSymbols = lazyregexp.New(`^(__gcc_.*|__emutls_.*|__cpu_.*|__[a-z]+[dhstx][ifc][0-9]?)$`)
+var libgccSymbols = lazyregexp.New(`^(__gcc_.*|__cpu_.*|__[a-z]+[dhstx][ifc][0-9]?)$`)
 
 // isBare reports whether a link lacks the libraries that drivers add.
 func isBare(l *linkflags.Line) bool {

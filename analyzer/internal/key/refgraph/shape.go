@@ -171,8 +171,8 @@ func (c *Composer) readsSet() bool {
 	})
 }
 
-// kept returns for each node whether --gc-sections surely keeps it: initialisers, main or exported definitions of libraries
-// lead to it within the file.
+// kept returns for each node whether --gc-sections surely keeps it, if its unit is exact: initialisers, main or exported
+// definitions of libraries lead to it within the file.
 func (x *Closure) kept() []bool {
 	c, t := x.c, x.c.pool.Symbols
 	var next []int32
@@ -207,6 +207,9 @@ func (x *Closure) kept() []bool {
 		id := next[len(next)-1]
 		next = next[:len(next)-1]
 		in := &c.instances[c.within[id]]
+		if !t.Unit(c.linked.Units[c.within[id]].Unit).Exact {
+			continue // a compiler may drop references of a source
+		}
 		for _, l := range c.unitLinks(id) {
 			if l >= 0 {
 				keep(in.base + l)
@@ -253,7 +256,7 @@ func (c *Composer) keepsThreadStorage(kept []bool) bool {
 	for i, in := range c.linked.Units {
 		u := c.pool.units[in.Unit]
 		for _, k := range u.notes {
-			if u.comps[k].flags&flagTLS != 0 && (len(u.linksOf(k)) == 0 || slices.ContainsFunc(u.linksOf(k), func(l int32) bool { return !kept[c.node(int32(i), l)] })) {
+			if u.comps[k].flags&flagTLS != 0 && (!c.pool.Symbols.Unit(in.Unit).Exact || len(u.linksOf(k)) == 0 || slices.ContainsFunc(u.linksOf(k), func(l int32) bool { return !kept[c.node(int32(i), l)] })) {
 				return false
 			}
 		}

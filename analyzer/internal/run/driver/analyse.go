@@ -69,7 +69,7 @@ func analyse(ctx context.Context, x *expansion) (*analysis, error) {
 		a.complete = describe(tests, x.outputs, bySource)
 	} else if len(tests) > 0 {
 		first := ""
-		if _, err := os.Stat(a.memoryFile()); err != nil {
+		if _, err := os.Stat(a.memoryFile()); err != nil && a.Bazel.Cache != "" {
 			first = "; the first time, Bazel may build the analyzer too, for a few minutes"
 		}
 		a.say("analysing %s%s", count(len(tests), "test"), first)

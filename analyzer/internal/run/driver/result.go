@@ -93,7 +93,9 @@ func unpack(archive *io.SectionReader, open *opened) (files []store.File, err er
 	if err != nil {
 		return nil, err
 	}
+	all := open.addSpool() // one temporary file for all of them
 	var size int64
+	var sizes []int64
 	for _, x := range z.File {
 		name := outputsName + "/" + x.Name
 		switch {
@@ -109,15 +111,20 @@ func unpack(archive *io.SectionReader, open *opened) (files []store.File, err er
 		if err != nil {
 			return nil, err
 		}
-		content := open.addSpool()
-		n, err := io.Copy(content, io.LimitReader(r, maxUnpacked-size+1))
+		n, err := io.Copy(all, io.LimitReader(r, maxUnpacked-size+1))
 		if size += n; err == nil && size > maxUnpacked {
 			err = fmt.Errorf("its outputs have more than %d bytes", maxUnpacked)
 		}
 		if err = errors.Join(err, r.Close()); err != nil {
 			return nil, err
 		}
-		files = append(files, store.File{Path: name, Executable: x.Mode()&0o111 != 0, Content: content.Content()})
+		sizes = append(sizes, n)
+		files = append(files, store.File{Path: name, Executable: x.Mode()&0o111 != 0})
+	}
+	start := int64(0)
+	for i, n := range sizes {
+		files[i].Content = io.NewSectionReader(all.Content(), start, n)
+		start += n
 	}
 	return files, nil
 }

@@ -130,10 +130,9 @@ func (s *summary) printInterrupted(ctx context.Context) {
 // aren't known. This program doesn't run them once more to record them, because "bazel test" wouldn't run them.
 func (s *summary) sayKeptByBazel() {
 	kept := filter(s.results, func(r result) bool {
-		return s.Write && r.hasKey() && r.outcome != nil && r.outcome.status == "PASSED" && r.outcome.uncleanReason(r.remote) == cachedByBazel
+		return s.Write && r.hasKey() && r.lookup != unanswered && r.outcome != nil && r.outcome.status == "PASSED" && r.outcome.uncleanReason(r.remote) == cachedByBazel
 	})
-	noAnswer := slices.ContainsFunc(s.results, func(r result) bool { return r.lookup == unanswered }) // then nothing can be recorded
-	if n := len(kept); n > 0 && !noAnswer {
+	if n := len(kept); n > 0 {
 		s.say("Bazel had cached the pass of %s, which tasting hasn't observed: not recorded. --nocache_test_results runs and records all tests", count(n, "test"))
 	}
 }
