@@ -80,7 +80,10 @@ What is added carries the mark "# tasting adopt".`,
 			if err := adopt.Apply(root, edits); err != nil {
 				return err
 			}
-			if !a.undo {
+			switch {
+			case a.rules:
+				fmt.Fprintln(out, "Next: bazel test //... (--undo takes this back)")
+			case !a.undo:
 				fmt.Fprintln(out, "Next: tasting test //... (--undo takes this back)")
 			}
 			return nil
@@ -145,6 +148,11 @@ func (a *adoption) chooseStore(cmd *cobra.Command) error {
 	case filepath.IsAbs(at) && !strings.Contains(at, ","):
 		a.Store, a.NamesStore = at, true
 	default:
+		s, err := store.Open(at, t.stores)
+		if err != nil {
+			return err
+		}
+		store.Close(s)
 		a.elsewhere = store.Redact(at)
 	}
 	return nil

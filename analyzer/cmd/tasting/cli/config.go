@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ type configuration struct {
 	Files    []string      `json:"files"` // .tastingrc files that were read
 	Settings []configValue `json:"settings"`
 	Bazel    []configValue `json:"bazel_flags,omitempty"`
+	err      error         // of the store
 }
 
 type configValue struct {
@@ -39,13 +41,14 @@ a line of a .tastingrc, a variable, or a file with flags of the store.`,
 			if err != nil {
 				return err
 			}
-			return command.Show(cmd, asJSON, c, func(out io.Writer) {
+			err = command.Show(cmd, asJSON, c, func(out io.Writer) {
 				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 				for _, v := range append(c.Settings, c.Bazel...) {
 					fmt.Fprintf(w, "%s\t%s\t%s\n", v.Name, v.Value, v.From)
 				}
 				w.Flush()
 			})
+			return cmp.Or(err, c.err)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
@@ -75,8 +78,12 @@ func readConfiguration(root *cobra.Command) (*configuration, error) {
 	if err := t.complete(); err != nil {
 		return nil, err
 	}
+	s, openErr := store.Open(t.stores.Location, t.stores)
+	if openErr == nil {
+		store.Close(s)
+	}
 	variables := map[string]string{"store": store.LocationVariable, "store_mode": store.ModeVariable}
-	c := &configuration{Files: rc.files}
+	c := &configuration{Files: rc.files, err: openErr}
 	f.VisitAll(func(x *pflag.Flag) {
 		v := configValue{x.Name, strings.Trim(x.Value.String(), "[]"), places[x.Name]}
 		variable := variables[x.Name]

@@ -24,7 +24,7 @@ const common = "common"
 
 // rcCommands are the commands that read such files. Commands that a build or a test calls must not: their results may not depend
 // on the user's files.
-var rcCommands = []string{"adopt", "check", "evaluate", "explain", "report", "select", "store", "test"}
+var rcCommands = []string{"adopt", "check", "evaluate", "explain", "report", "service", "store", "test"}
 
 // setting is a flag in a file.
 type setting struct {
@@ -139,7 +139,7 @@ func (s *settings) addLine(root *cobra.Command, place string, words []string) er
 		isBool := x != nil && x.Value.Type() == "bool"
 		// A flag without its value would take the next word of the command line.
 		if !strings.HasPrefix(w, "-") || w == "--" || w == "-c" || w == "-j" || x != nil && !isBool && !assigned {
-			return fmt.Errorf("%s: %q: want flags alone, those with a value as --flag=value", place, w)
+			return fmt.Errorf("%s: %q: want flags alone, those with a value as --flag=value, and comments on lines of their own", place, w)
 		}
 		ofBazel := of == "test" && !command.IsOwn(x, assigned)
 		if x == nil && !ofBazel {

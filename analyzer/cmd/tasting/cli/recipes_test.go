@@ -51,7 +51,7 @@ type recipeJob struct {
 const (
 	readToken   = "read-token-1d6f"
 	writeToken  = "write-token-98ac"
-	serverStore = "grpcs://cache.example.com/tasting"
+	serverStore = "grpcs://cache.example.com"
 	publicStore = "https://cache.example.com/public"
 )
 

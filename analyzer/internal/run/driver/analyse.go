@@ -116,12 +116,18 @@ func describe(tests []*subject, outputs *aspectOutputs, group string) (all bool)
 			t.unlinked = true
 		case err == errNothingMade:
 			all = false
+			if outputs.failsAgain {
+				t.why = notBuilt
+			}
 		case err != nil:
 			t.why = err.Error()
 		}
 	}
 	return all
 }
+
+// notBuilt is why a test has no description if Bazel says more of it when it is to run the test.
+const notBuilt = "it doesn't build"
 
 // noErrors keeps Bazel from printing errors and the output of actions that fail.
 const noErrors = "--ui_event_filters=-error"
@@ -138,10 +144,17 @@ func (x *expansion) applyTo(ctx context.Context, group string, labels []string) 
 	}
 	args := append([]string{"--nobuild_tests_only", "--keep_going"}, targets...)
 	outputs, code, err = x.applyAspect(ctx, group, nil, append([]string{noErrors}, args...)...)
-	if err != nil || code == bazel.ExitOK || code == bazel.ExitBuildFailed && !x.DryRun && x.failsAgain(outputs) {
+	if err != nil || code == bazel.ExitOK {
 		return outputs, code, err
 	}
-	return x.applyAspect(ctx, group, nil, args...)
+	again := code == bazel.ExitBuildFailed && x.failsAgain(outputs)
+	if !again || x.DryRun {
+		if outputs, code, err = x.applyAspect(ctx, group, nil, args...); err != nil {
+			return outputs, code, err
+		}
+	}
+	outputs.failsAgain = again
+	return outputs, code, nil
 }
 
 // failsAgain reports whether only actions of the tests themselves have failed. They fail again when
@@ -191,12 +204,13 @@ func (inv *invocation) applyAspect(ctx context.Context, group string, more func(
 
 // aspectOutputs has the build events' facts about the aspect: the description files of tests, and failures.
 type aspectOutputs struct {
-	sets      bazel.FileSets
-	found     map[aspectOutput]descriptionFile
-	applied   bool // to some target, even if its actions failed
-	failed    []failedAction
-	aborted   bool              // a target wasn't analysed
-	mnemonics map[string]string // see expansion
+	sets       bazel.FileSets
+	found      map[aspectOutput]descriptionFile
+	applied    bool // to some target, even if its actions failed
+	failed     []failedAction
+	aborted    bool              // a target wasn't analysed
+	failsAgain bool              // see expansion.failsAgain
+	mnemonics  map[string]string // see expansion
 	// succeeded are the targets to which the aspect was applied, even if it made nothing.
 	succeeded map[string]bool
 	aspect    string

@@ -127,7 +127,7 @@ func (a *analysis) decideByKey(ctx context.Context, t *subject, all *commonInput
 // warn prints how many tests that don't always run have no fingerprint, and why one of them hasn't.
 func (d *decisions) warn() {
 	all := filter(d.tests, (*decision).isCC)
-	unidentified := filter(all, func(t *decision) bool { return t.verdict == report.Miss && !t.hasFingerprint() })
+	unidentified := filter(all, func(t *decision) bool { return t.verdict == report.Miss && !t.hasFingerprint() && t.why != notBuilt })
 	if len(unidentified) > 0 {
 		d.say("warning: %d of %d tests have no fingerprint, they are run and not recorded. %s: %s", len(unidentified), len(all), unidentified[0].label, unidentified[0].why)
 	}

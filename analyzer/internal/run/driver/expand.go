@@ -19,6 +19,12 @@ type target struct {
 }
 
 // isCC reports whether the aspect analyses the test.
+// hasRunner reports whether the test's own runner looks results up.
+func (t *target) hasRunner() bool { return t.kind == "tasting_cc_test rule" }
+
+// byRunner is what is known of such a test.
+const byRunner = "its own runner decides, and its test.log says how (tasting_cc_test)"
+
 func (t *target) isCC() bool { return t.kind == "cc_test rule" && !t.skipped }
 
 // expansion has the tests that match the patterns, and the effective options.

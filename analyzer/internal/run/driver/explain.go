@@ -86,6 +86,8 @@ func (d *decisions) explain(ctx context.Context) {
 			fmt.Fprint(d.Err, text)
 		case t.isByTrace():
 			fmt.Fprintf(d.Err, "\n%s is replayed: the functions that it entered are as they were (trace %s)\n", t.label, t.byTrace)
+		case t.hasRunner():
+			fmt.Fprintf(d.Err, "\n%s: %s\n", t.label, byRunner)
 		case t.verdict == report.AlwaysRun || t.verdict == report.Miss:
 			fmt.Fprintf(d.Err, "\n%s runs: %s\n", t.label, t.why)
 		}

@@ -148,6 +148,8 @@ func (d *decisions) printPlan() (code int, err error) {
 			p.Reason = "it isn't compatible with the platform"
 		case t.audit:
 			p.Reason = "--nocache_test_results"
+		case t.hasRunner():
+			p.Reason = byRunner
 		case t.verdict == report.Other:
 			p.Reason = "it isn't a cc_test"
 		}

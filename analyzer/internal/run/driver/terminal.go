@@ -40,7 +40,7 @@ func (w *lineWriter) flush() { w.out.Write(w.begun) }
 // matches lines that are left out if the output isn't a terminal.
 var (
 	buildSummary = lazyregexp.New(`^((?:\r|\x1b\[1A|\x1b\[K)*)(?:\x1b\[32m)?INFO: (?:\x1b\[0m)?(?:Analyzed |Found |Elapsed time: |\d+ process(?:es)?|Build completed|Build Event Protocol|Invocation ID: |$)`)
-	preparation  = lazyregexp.New(`^(?:Computing main repo mapping|Loading|Analyzing|    currently loading): `)
+	preparation  = lazyregexp.New(`^(?:Computing main repo mapping|Loading|Analyzing|    currently loading): |^(?:FAILED: ?$|Use --verbose_failures )`)
 )
 
 // quiet passes on Bazel's output during the analysis, without the summary of a successful build, which the call that runs tests
