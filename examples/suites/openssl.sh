@@ -18,7 +18,8 @@ outside_tmp "$here" "${analyzer:-$here}"
     echo "openssl.sh: this is no checkout of OpenSSL: run it in one" >&2
     exit 2
 }
-export CC="${CC:-gcc}" SOURCE_DATE_EPOCH=0 LC_ALL=C
+# The date of the build is in the library. OpenSSL takes 0 for none.
+export CC="${CC:-gcc}" SOURCE_DATE_EPOCH=1 PERL_HASH_SEED=0 LC_ALL=C
 
 rm -f Makefile configdata.pm
 perl ./Configure linux-x86_64 no-shared >configure.log 2>&1 || {
