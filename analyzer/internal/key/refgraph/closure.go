@@ -500,7 +500,7 @@ func (x *Closure) Contests() []Contest {
 			if l.HasOwnBindings(in.File) {
 				k.file = in.File
 			}
-			if seen[k] {
+			if seen[k] || t.DefinedOnce(k.symbol) {
 				continue
 			}
 			seen[k] = true

@@ -122,6 +122,9 @@ func (t *Table) Unit(i int32) *Unit { return t.units[i] }
 // Defined reports whether any unit defines s.
 func (t *Table) Defined(s Symbol) bool { return s != None && t.uses[s].definitions > 0 }
 
+// DefinedOnce reports whether s has one definition in all units.
+func (t *Table) DefinedOnce(s Symbol) bool { return t.uses[s].definitions == 1 }
+
 // DefinedUngrouped reports whether a unit defines s outside of COMDAT groups.
 func (t *Table) DefinedUngrouped(s Symbol) bool { return t.uses[s].ungrouped }
 

@@ -37,6 +37,7 @@ type decision struct {
 	xml      [][]byte        // its test.xml files, for --junit_xml
 	audit    bool            // a hit that is run all the same, without Bazel's own caches
 	changed  []string        // parts of the key that differ from the nearest recorded one
+	closure  []byte          // to be recorded with a pass, if it is known
 }
 
 // lookup is the answer of a store about a fingerprint.

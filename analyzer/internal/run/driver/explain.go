@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/explain"
@@ -20,7 +21,8 @@ const (
 	maxExplain  = 30 * time.Second // for all tests
 	maxRemember = 10 * time.Second // for one
 	maxCompared = 10               // recorded fingerprints that a test is compared with if the user asks
-	fewCompared = 3                // and if not, for "tasting report"
+	fewCompared = 1                // and if not, for "tasting report"
+	maxClosures = 256 << 20        // bytes of closures that are kept until the tests have run
 )
 
 // eachReport calls do with the report of each test's fingerprint, concurrently.
@@ -58,9 +60,14 @@ func (d *decisions) explain(ctx context.Context) {
 		compared = maxCompared
 	}
 	var texts sync.Map // by *decision
+	var kept atomic.Int64
 	eachReport(known, func(t *decision, current *fingerprint.Report, err error) {
 		if err != nil || ctx.Err() != nil {
 			return
+		}
+		if d.Write && kept.Load() < maxClosures {
+			t.closure, _ = closureOf(current) // else it is made once more
+			kept.Add(int64(len(t.closure)))
 		}
 		nearest, err := explain.Nearest(ctx, d.storeOf(t), t.label, current, compared)
 		if errors.Is(err, explain.ErrNone) {
@@ -97,26 +104,34 @@ func (d *decisions) explain(ctx context.Context) {
 // recordClosures keeps the closures of recorded results, for later explanations. Ended has the time when each
 // test ended.
 func (r *recorder) recordClosures(ctx context.Context, ended map[*decision]time.Time) {
-	eachReport(slices.Collect(maps.Keys(ended)), func(t *decision, x *fingerprint.Report, err error) {
+	host, _ := os.Hostname()
+	do := func(t *decision, closure []byte, err error) {
 		if err == nil {
-			err = r.recordClosure(ctx, t, x, ended[t])
+			ctx, cancel := context.WithTimeout(ctx, maxRemember)
+			defer cancel()
+			err = explain.Record(ctx, r.storeOf(t), t.label, t.key, host, ended[t], closure)
 		}
 		if err != nil {
 			r.addRefusal("kept for later runs to be compared with", err)
 		}
+	}
+	all := slices.Collect(maps.Keys(ended))
+	known := filter(all, func(t *decision) bool { return t.closure != nil })
+	parallel(transfers, len(known), func(i int) { do(known[i], known[i].closure, nil) })
+	eachReport(filter(all, func(t *decision) bool { return t.closure == nil }), func(t *decision, x *fingerprint.Report, err error) {
+		var closure []byte
+		if err == nil {
+			closure, err = closureOf(x)
+		}
+		do(t, closure, err)
 	})
 }
 
-func (r *recorder) recordClosure(ctx context.Context, t *decision, x *fingerprint.Report, end time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, maxRemember)
-	defer cancel()
+// closureOf returns the closure file of a report for a recorded result.
+func closureOf(x *fingerprint.Report) ([]byte, error) {
 	b, err := fingerprint.EncodeClosure(x)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if b, err = fingerprint.RecordedClosure(b, x.Run); err != nil {
-		return err
-	}
-	host, _ := os.Hostname()
-	return explain.Record(ctx, r.storeOf(t), t.label, t.key, host, end, b)
+	return fingerprint.RecordedClosure(b, x.Run)
 }
