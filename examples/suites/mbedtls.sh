@@ -12,6 +12,7 @@ set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
 . "$here/lib.sh"
+[ "${1:-}" = --variants ] || outside_tmp "$here" "$1"
 [ -e tests/suites/main_test.function ] || {
     echo "mbedtls.sh: this is no checkout of Mbed TLS: run it in one" >&2
     exit 2
@@ -39,7 +40,6 @@ if [ "${1:-}" = --variants ]; then
 fi
 
 analyzer=$1
-outside_tmp "$here" "$analyzer"
 export CC="${CC:-clang}"
 
 # Suites read data_files/ in their directory.

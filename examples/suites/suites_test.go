@@ -15,7 +15,7 @@ import (
 // Bazel's sandbox hides what is in /tmp from workspaces that are elsewhere.
 func TestTmp(t *testing.T) {
 	for _, args := range []string{
-		"prepare.sh /tmp/none/suites", "prepare.sh /tmp/../tmp/none", "at-commit.sh /tmp/none", "at-commit.sh /none /tmp/none", "overlay.sh cJSON /tmp/none", "openssl.sh /tmp/none",
+		"prepare.sh /tmp/none/suites", "prepare.sh /tmp/../tmp/none", "at-commit.sh /tmp/none", "at-commit.sh /none /tmp/none", "overlay.sh cJSON /tmp/none", "openssl.sh /tmp/none", "mbedtls.sh /tmp/none",
 	} {
 		cmd := exec.Command("sh", strings.Fields(args)...)
 		out, err := cmd.CombinedOutput()
@@ -61,6 +61,49 @@ func TestOpenSSL(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "left-behind")); err == nil {
 		t.Error("a recipe has written into the checkout")
+	}
+}
+
+// A stand-in for Mbed TLS has a test for each suite, and a commit for each combination of options.
+func TestMbedTLS(t *testing.T) {
+	tree, err := txtar.ParseFile("testdata/mbedtls.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := txtar.Write(tree, dir); err != nil {
+		t.Fatal(err)
+	}
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(name string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=user.name", "GIT_CONFIG_VALUE_0=n", "GIT_CONFIG_KEY_1=user.email", "GIT_CONFIG_VALUE_1=e")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", cmd, err, out)
+		}
+		return string(out)
+	}
+	run("git", "init", "--quiet")
+	run("git", "add", ".")
+	run("git", "commit", "--quiet", "-m", "release")
+	run("sh", filepath.Join(here, "mbedtls.sh"), "--variants", "ONE", "TWO")
+	if log, want := run("git", "log", "--format=%s"), "variant 3: ONE TWO\nvariant 2: TWO\nvariant 1: ONE\nvariant 0:\nrelease\n"; log != want {
+		t.Errorf("%q, want %q", log, want)
+	}
+	if config, want := run("sort", "config.h"), "ONE\nTWO\n"; config != want {
+		t.Errorf("%q, want %q", config, want)
+	}
+	run("sh", filepath.Join(here, "mbedtls.sh"), "/none")
+	for _, name := range []string{"MODULE.bazel", ".bazelrc", "BUILD.bazel", "suites/test_suite_a.one.c", "data_files/x"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
