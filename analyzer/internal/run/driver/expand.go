@@ -19,8 +19,8 @@ type target struct {
 }
 
 // isCC reports whether the aspect analyses the test.
-// hasRunner reports whether the test's own runner looks results up.
-func (t *target) hasRunner() bool { return t.kind == "tasting_cc_test rule" }
+// hasRunner reports whether the test's own runner looks results up. The rule is that of the macro tasting_cc_test.
+func (t *target) hasRunner() bool { return t.kind == "_replaying_test rule" }
 
 // byRunner is what is known of such a test.
 const byRunner = "its own runner decides, and its test.log says how (tasting_cc_test)"

@@ -154,7 +154,7 @@ func Plan(workspace string, o Options) (edits []Edit, notes []string, err error)
 		lines(".bazelrc", "reads "+userRC, "try-import %workspace%/"+userRC)
 		rc := []string{fmt.Sprintf("test %q", "--sandbox_writable_path="+o.Store), fmt.Sprintf("common %q", "--repo_env=TASTING_STORE="+o.Store)}
 		if o.NamesStore {
-			rc = append(rc, fmt.Sprintf("test %q", "--test_env=TASTING_STORE="+o.Store))
+			rc = append(rc, fmt.Sprintf("build %q", "--@rules_tasting//rules:store="+o.Store))
 		}
 		lines(userRC, "lets tests record results from within the sandbox; it is yours alone, keep it out of version control", rc...)
 	}

@@ -384,7 +384,7 @@ func TestRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, ".gitlab-ci.yml"), []byte("mine\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Plan(dir, Options{CI: "gitlab"}); err == nil || !strings.Contains(err.Error(), ".gitlab-ci.yml: it is there already") {
+	if _, _, err := Plan(dir, Options{Dependency: Dependency{Version: "1.2.3"}, CI: "gitlab"}); err == nil || !strings.Contains(err.Error(), ".gitlab-ci.yml: it is there already") {
 		t.Error(err)
 	}
 	if _, _, err := Plan(dir, Options{CI: "none"}); err == nil {

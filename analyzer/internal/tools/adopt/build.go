@@ -45,6 +45,9 @@ func (d Dependency) add(text []byte) (out []byte, name string, err error) {
 			at = end.Byte
 		}
 	}
+	if d.Version == "" && d.Path == "" {
+		return nil, "", errNoRelease
+	}
 	if text = whole(text); at == 0 {
 		at = len(text)
 	} else {

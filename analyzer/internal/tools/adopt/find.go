@@ -35,13 +35,16 @@ func (d Dependency) Complete(root, release string) (Dependency, error) {
 	}
 	d.Version = cmp.Or(d.Version, release)
 	switch {
-	case d.Version == "":
-		return d, errors.New("adopt: this program is no release, so name one with --release, or a checkout of rules_tasting with --path")
+	case d.Version == "" && d.Archive != "":
+		return d, errNoRelease
 	case (d.Archive == "") != (d.Integrity == ""):
 		return d, errors.New("adopt: want both of --archive and --integrity, or none")
 	}
 	return d, nil
 }
+
+// errNoRelease is the error if there is nothing to depend on.
+var errNoRelease = errors.New("adopt: this program is no release, so name one with --release, or a checkout of rules_tasting with --path")
 
 // FindTests returns the cc_test rules among patterns, by a query of Bazel. It leaves out tests with the tag no-tasting, such
 // as the real tests of tasting_cc_test.
