@@ -12,7 +12,7 @@ set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
 . "$here/lib.sh"
-[ "${1:-}" = --variants ] || outside_tmp "$here" "$1"
+[ "${1:-}" = --variants ] || outside_tmp "$here" "${1:?name a built tasting program, or --variants and options}"
 [ -e tests/suites/main_test.function ] || {
     echo "mbedtls.sh: this is no checkout of Mbed TLS: run it in one" >&2
     exit 2

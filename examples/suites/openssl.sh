@@ -18,7 +18,7 @@ outside_tmp "$here" "${analyzer:-$here}"
     echo "openssl.sh: this is no checkout of OpenSSL: run it in one" >&2
     exit 2
 }
-# The date of the build is in the library. OpenSSL takes 0 for none.
+# The date of the build is in the library. OpenSSL takes 0 for none. The order of Perl's hashes is in files that it makes.
 export CC="${CC:-gcc}" SOURCE_DATE_EPOCH=1 PERL_HASH_SEED=0 LC_ALL=C
 
 rm -f Makefile configdata.pm

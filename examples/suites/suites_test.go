@@ -25,20 +25,26 @@ func TestTmp(t *testing.T) {
 	}
 }
 
-// A stand-in for OpenSSL's sources becomes a workspace, twice the same one.
-func TestOpenSSL(t *testing.T) {
-	tree, err := txtar.ParseFile("testdata/openssl.txtar")
+// standIn writes the stand-in for a project's sources to dir. Here has the scripts.
+func standIn(t *testing.T, project string) (dir, here string) {
+	t.Helper()
+	tree, err := txtar.ParseFile("testdata/" + project + ".txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir = t.TempDir()
 	if err := txtar.Write(tree, dir); err != nil {
 		t.Fatal(err)
 	}
-	here, err := filepath.Abs(".")
-	if err != nil {
+	if here, err = filepath.Abs("."); err != nil {
 		t.Fatal(err)
 	}
+	return dir, here
+}
+
+// A stand-in for OpenSSL's sources becomes a workspace, twice the same one.
+func TestOpenSSL(t *testing.T) {
+	dir, here := standIn(t, "openssl")
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
@@ -66,18 +72,7 @@ func TestOpenSSL(t *testing.T) {
 
 // A stand-in for Mbed TLS has a test for each suite, and a commit for each combination of options.
 func TestMbedTLS(t *testing.T) {
-	tree, err := txtar.ParseFile("testdata/mbedtls.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := txtar.Write(tree, dir); err != nil {
-		t.Fatal(err)
-	}
-	here, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, here := standIn(t, "mbedtls")
 	run := func(name string, args ...string) string {
 		t.Helper()
 		cmd := exec.Command(name, args...)

@@ -148,12 +148,8 @@ func (a *adoption) chooseStore(cmd *cobra.Command) error {
 	case filepath.IsAbs(at) && !strings.Contains(at, ","):
 		a.Store, a.NamesStore = at, true
 	default:
-		s, err := store.Open(at, t.stores)
-		if err != nil {
-			return err
-		}
-		store.Close(s)
 		a.elsewhere = store.Redact(at)
+		return t.checkStore()
 	}
 	return nil
 }

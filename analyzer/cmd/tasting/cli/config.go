@@ -78,12 +78,8 @@ func readConfiguration(root *cobra.Command) (*configuration, error) {
 	if err := t.complete(); err != nil {
 		return nil, err
 	}
-	s, openErr := store.Open(t.stores.Location, t.stores)
-	if openErr == nil {
-		store.Close(s)
-	}
 	variables := map[string]string{"store": store.LocationVariable, "store_mode": store.ModeVariable}
-	c := &configuration{Files: rc.files, err: openErr}
+	c := &configuration{Files: rc.files, err: t.checkStore()}
 	f.VisitAll(func(x *pflag.Flag) {
 		v := configValue{x.Name, strings.Trim(x.Value.String(), "[]"), places[x.Name]}
 		variable := variables[x.Name]
@@ -100,7 +96,6 @@ func readConfiguration(root *cobra.Command) (*configuration, error) {
 		}
 		c.Settings = append(c.Settings, v)
 	})
-	c.Settings = append(c.Settings, configValue{"(cache)", t.Bazel.Cache, "what tasting knows about Bazel"})
 	for _, x := range rc.list {
 		if x.isBazels {
 			name, value, _ := strings.Cut(x.word, "=")

@@ -165,6 +165,15 @@ func (t *tester) checkFlags() error {
 	return nil
 }
 
+// checkStore returns an error if the location of the store is none.
+func (t *tester) checkStore() error {
+	s, err := store.Open(t.stores.Location, t.stores)
+	if err == nil {
+		store.Close(s)
+	}
+	return err
+}
+
 // placeOf returns the place of a flag of Bazel in a .tastingrc, as the beginning of a message, or "".
 func (t *tester) placeOf(word string) string {
 	rc, err := readRC(".", t.cmd.Root(), os.Getenv)

@@ -77,14 +77,12 @@ type Closure struct {
 	Overridden []string
 	Trace
 
-	c        *Composer
-	program  *linkmodel.Program
-	named    []namedRoot
-	roots    []int32            // nodes that are roots by themselves, in order
-	replaced []linkmodel.Symbol // those of Roots.Overrides that the program defines
-	// By file: undefined are Unresolved, weak the symbols of weak references that may stay undefined.
-	undefined [][]linkmodel.Symbol
-	weak      []map[linkmodel.Symbol]bool
+	c          *Composer
+	program    *linkmodel.Program
+	named      []namedRoot
+	roots      []int32            // nodes that are roots by themselves, in order
+	replaced   []linkmodel.Symbol // those of Roots.Overrides that the program defines
+	references []references       // of each file
 }
 
 // Trace has the additional results for a closure with stubs.
@@ -329,6 +327,13 @@ func (x *Closure) initialisers() (files []int32, of [][]int32) {
 	return files, of
 }
 
+// references are a file's references to symbols that nothing defines for it.
+type references struct {
+	undefined []linkmodel.Symbol        // Closure.Unresolved
+	weak      map[linkmodel.Symbol]bool // symbols of weak references that may stay undefined
+	wanted    map[want]string           // see Closure.findWanted
+}
+
 // hidden is the suffix of an undefined symbol with hidden visibility, which no shared library can define.
 const hidden = " (hidden)"
 
@@ -336,13 +341,13 @@ const hidden = " (hidden)"
 func (x *Closure) resolve() {
 	c, p := x.c, x.program
 	t, l := c.pool.Symbols, c.linked
-	x.undefined, x.weak = make([][]linkmodel.Symbol, len(p.Files)), make([]map[linkmodel.Symbol]bool, len(p.Files))
+	x.references = make([]references, len(p.Files))
 	file, linked := int32(-1), make([]bool, len(p.Files))
 	for _, in := range l.Units {
 		if in.File != file { // they are in the order of the files
 			file = in.File
 			c.passes++
-			x.weak[file] = map[linkmodel.Symbol]bool{}
+			x.references[file].weak = map[linkmodel.Symbol]bool{}
 			clear(linked)
 			linked[file] = true
 			for _, e := range p.Files[file].Entries {
@@ -357,8 +362,8 @@ func (x *Closure) resolve() {
 			}
 			if r.Weak {
 				// _ZTH begins initialisers of the program's own thread-local variables.
-				if !x.weak[file][r.Symbol] && !strings.HasPrefix(t.Name(r.Symbol), "_ZTH") && !c.isDefined(file, r.Symbol, nil) {
-					x.weak[file][r.Symbol] = true
+				if !x.references[file].weak[r.Symbol] && !strings.HasPrefix(t.Name(r.Symbol), "_ZTH") && !c.isDefined(file, r.Symbol, nil) {
+					x.references[file].weak[r.Symbol] = true
 				}
 				continue
 			}
@@ -372,7 +377,7 @@ func (x *Closure) resolve() {
 			}
 			if !c.isDefined(file, r.Symbol, complete) {
 				x.Unresolved = append(x.Unresolved, t.Name(r.Symbol))
-				x.undefined[file] = append(x.undefined[file], r.Symbol)
+				x.references[file].undefined = append(x.references[file].undefined, r.Symbol)
 			}
 		}
 	}

@@ -29,6 +29,7 @@ const (
 // the closure's components. Running are the files with components that are roots by themselves.
 func (x *Closure) makeAdditions(roots Roots, running []int32) {
 	c, p := x.c, x.program
+	x.findWanted(roots)
 	if x.Unusual = x.unusualReason(roots); x.Unusual != "" {
 		x.addHash(Content, x.Content())
 	} else {
@@ -141,7 +142,7 @@ func (x *Closure) unusualCollection(roots Roots, several bool) string {
 	switch {
 	case c.readsSet(): // see link-archives/gc-sections-set
 		return "a linker set, and --gc-sections"
-	case several && !x.surelyNeeds(roots, kept): // see link-needed/as-needed-collected
+	case several && !x.surelyNeeds(kept): // see link-needed/as-needed-collected
 		return "--gc-sections decides which libraries of the system it needs"
 	case c.sees&seesTLS != 0 && !c.keepsThreadStorage(kept): // see link-besides/gc-tls
 		return "it sees how much thread-local storage there is, and --gc-sections decides that"
@@ -226,12 +227,12 @@ func (x *Closure) kept() []bool {
 
 // surelyNeeds reports whether --gc-sections leaves each file all references to libraries of the system that decide what it
 // needs. GNU ld and gold look at references before they drop sections.
-func (x *Closure) surelyNeeds(roots Roots, kept []bool) bool {
+func (x *Closure) surelyNeeds(kept []bool) bool {
 	c, t := x.c, x.c.pool.Symbols
-	dropped := make([]map[want]bool, len(x.program.Files)) // references that no section keeps
-	for i, wants := range x.wants(roots) {
+	dropped := make([]map[want]string, len(x.program.Files)) // references that no section keeps
+	for i, of := range x.references {
 		if f := x.program.Files[i]; f.GCSections && f.Linker != linkmodel.GNU && f.Linker != linkmodel.Gold {
-			dropped[i] = wants
+			dropped[i] = maps.Clone(of.wanted)
 		}
 	}
 	for id, is := range kept {
@@ -248,7 +249,7 @@ func (x *Closure) surelyNeeds(roots Roots, kept []bool) bool {
 			}
 		}
 	}
-	return !slices.ContainsFunc(dropped, func(m map[want]bool) bool { return len(m) > 0 })
+	return !slices.ContainsFunc(dropped, func(m map[want]string) bool { return len(m) > 0 })
 }
 
 // keepsThreadStorage reports whether --gc-sections keeps all thread-local storage.
@@ -343,7 +344,7 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 	c, p := x.c, x.program
 	t := c.pool.Symbols
 	b := frame.New("tasting shape of a link 1")
-	words := x.fileWords(roots)
+	words := x.fileWords()
 	b.Int(len(p.Files))
 	for i, f := range p.Files {
 		b.String(f.Line)
@@ -364,8 +365,8 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 	if roots.StaticC || c.sees&seesNeeds != 0 {
 		b.Strings(x.Unresolved)
 		weak := map[linkmodel.Symbol]bool{}
-		for _, of := range x.weak {
-			maps.Copy(weak, of)
+		for _, of := range x.references {
+			maps.Copy(weak, of.weak)
 		}
 		b.Strings(x.names(maps.Keys(weak)))
 	}
@@ -415,14 +416,14 @@ type want struct {
 	weak   bool
 }
 
-// wants returns for each file the references by which its linker decides which libraries of the system it needs
-// (DT_NEEDED), without those that make no difference.
-func (x *Closure) wants(roots Roots) []map[want]bool {
+// findWanted finds for each file the references by which its linker decides which libraries of the system it needs
+// (DT_NEEDED), with the library, without those that make no difference.
+func (x *Closure) findWanted(roots Roots) {
 	c := x.c
-	matters := x.library(roots)
-	all := make([]map[want]bool, len(x.program.Files))
+	library := x.library(roots)
 	for i, f := range x.program.Files {
-		all[i] = map[want]bool{}
+		of := &x.references[i]
+		of.wanted = map[want]string{}
 		var related map[linkmodel.Symbol]bool // symbols with a relocation: LLD takes no other for a reference when it drops sections
 		if f.GCSections && f.Linker == linkmodel.LLD {
 			related = map[linkmodel.Symbol]bool{}
@@ -434,20 +435,19 @@ func (x *Closure) wants(roots Roots) []map[want]bool {
 				}
 			}
 		}
-		for _, s := range x.undefined[i] {
-			if matters(s) != "" && (related == nil || related[s]) {
-				all[i][want{s, false}] = true
+		for _, s := range of.undefined {
+			if name := library(s); name != "" && (related == nil || related[s]) {
+				of.wanted[want{s, false}] = name
 			}
 		}
 		if f.Linker == linkmodel.Mold || f.Linker == linkmodel.AnyLinker { // others need no library for a weak reference
-			for s := range x.weak[i] {
-				if matters(s) != "" {
-					all[i][want{s, true}] = true
+			for s := range of.weak {
+				if name := library(s); name != "" {
+					of.wanted[want{s, true}] = name
 				}
 			}
 		}
 	}
-	return all
 }
 
 // library returns a function that returns Roots.System of a symbol, or "" if it makes no difference whether a file needs
@@ -461,8 +461,8 @@ func (x *Closure) library(roots Roots) func(linkmodel.Symbol) string {
 	// libm and libgcc have no initialisers. So loading them has no effect, unless a weak reference may be bound to
 	// them (link-dead/as-needed-brings-libm), or the program sees DT_NEEDED.
 	passive := map[string]bool{"m": true, "gcc": true, "unwind": true}
-	for _, weak := range x.weak {
-		for s := range weak {
+	for _, of := range x.references {
+		for s := range of.weak {
 			delete(passive, system(s))
 		}
 	}
@@ -480,17 +480,16 @@ func (x *Closure) library(roots Roots) func(linkmodel.Symbol) string {
 
 // fileWords returns for each file the attributes and notes of its units and the libraries of the system that it needs, as
 // sorted words.
-func (x *Closure) fileWords(roots Roots) [][]string {
+func (x *Closure) fileWords() [][]string {
 	c, p := x.c, x.program
-	library := x.library(roots)
 	words := make([]map[string]bool, len(p.Files))
-	for i, wants := range x.wants(roots) {
+	for i, of := range x.references {
 		words[i] = map[string]bool{}
-		for w := range wants {
+		for w, library := range of.wanted {
 			if w.weak {
-				words[i]["may need "+library(w.symbol)] = true
+				words[i]["may need "+library] = true
 			} else {
-				words[i]["needs "+library(w.symbol)] = true
+				words[i]["needs "+library] = true
 			}
 		}
 	}
@@ -837,14 +836,13 @@ func (x *Closure) inexactReason(roots Roots) string {
 			return a.Name + " counts"
 		}
 	}
-	wants := x.wants(roots)
 	for _, in := range l.Units {
 		u := t.Unit(in.Unit)
 		if u.Exact {
 			continue
 		}
 		for _, r := range u.Refs { // see link-needed/as-needed-folded
-			if wants[in.File][want{r.Symbol, r.Weak}] {
+			if x.references[in.File].wanted[want{r.Symbol, r.Weak}] != "" {
 				return t.Name(r.Symbol) + " brings a library of the system if it is compiled"
 			}
 		}
