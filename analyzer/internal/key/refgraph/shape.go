@@ -486,11 +486,7 @@ func (x *Closure) fileWords() [][]string {
 	for i, of := range x.references {
 		words[i] = map[string]bool{}
 		for w, library := range of.wanted {
-			if w.weak {
-				words[i]["may need "+library] = true
-			} else {
-				words[i]["needs "+library] = true
-			}
+			words[i][map[bool]string{false: "needs ", true: "may need "}[w.weak]+library] = true
 		}
 	}
 	for _, in := range c.linked.Units {
