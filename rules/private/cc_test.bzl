@@ -10,7 +10,7 @@ load("@rules_cc//cc:cc_test.bzl", "cc_test")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("@rules_cc//cc/common:debug_package_info.bzl", "DebugPackageInfo")
 load(":aspect.bzl", "REAL", "REAL_TAG", "tasting_aspect")
-load(":compose.bzl", "NO_RUNNER_TAG")
+load(":compose.bzl", "CASES_TAG", "NO_RUNNER_TAG")
 load(":providers.bzl", "TastingInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
 
@@ -113,7 +113,7 @@ _COMMON = [
     "toolchains",
 ]
 
-def tasting_cc_test(name, tags = [], visibility = None, deprecation = None, **kwargs):
+def tasting_cc_test(name, tags = [], visibility = None, deprecation = None, cases = False, **kwargs):
     """A drop-in for cc_test that replays a recorded outcome instead of running.
 
     Args:
@@ -124,12 +124,14 @@ def tasting_cc_test(name, tags = [], visibility = None, deprecation = None, **kw
         `no-remote-cache-upload`, only directories of the store are used.
       visibility: as for cc_test.
       deprecation: as for cc_test.
+      cases: bool: of a test of GoogleTest, only the test cases are run whose outcome isn't
+        known. This assumes that cases don't depend on each other (docs/explanation/cases.md).
       **kwargs: every other attribute of cc_test, with the same meaning.
     """
     real = name + REAL
     cc_test(
         name = real,
-        tags = tags + ["manual", NO_RUNNER_TAG, REAL_TAG],
+        tags = tags + ["manual", NO_RUNNER_TAG, REAL_TAG] + ([CASES_TAG] if cases else []),
         visibility = ["//visibility:private"],
         **kwargs
     )

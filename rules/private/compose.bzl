@@ -76,6 +76,9 @@ def _runfiles_paths(workspace_name):
 # A cc_test with this tag keeps its own executable.
 NO_RUNNER_TAG = "no-tasting"
 
+# A test with this tag is decided by its test cases.
+CASES_TAG = "tasting-cases"
+
 # What begins so among a test's tags says where and how Bazel executes it.
 _EXECUTION_TAGS = ("block-", "cpu:", "disable-", "exclusive", "local", "no-", "requires-", "resources:", "supports-")
 
@@ -138,6 +141,8 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
     args.add_all(data.symlinks, map_each = paths.symlink, allow_closure = True)
     args.add_all(data.root_symlinks, map_each = paths.root_symlink, allow_closure = True)
     args.add_all(_tag_reasons(tags, ["external", "no-cache"]), format_each = "--always-run=%s")
+    if CASES_TAG in tags:
+        args.add("--cases")
     execution = [t for t in tags if t.startswith(_EXECUTION_TAGS) and t != NO_RUNNER_TAG] + (["local"] if local else [])
     execution.extend(["%s=%s" % item for item in requirements.items()])
     args.add_all(sorted(execution), format_each = "--execution-tag=%s", uniquify = True)

@@ -120,6 +120,7 @@ func runScripts(t *testing.T, s setup, group string) {
 			"commit":   b.commit,
 			"evaluate": b.evaluate,
 			"recorded": b.recorded,
+			"corpus":   corpus,
 			"runners":  b.runners,
 		},
 		Condition: func(cond string) (bool, error) {
@@ -137,7 +138,7 @@ var once = map[string]string{
 	"blobs": "gcc", "checkouts": "gcc", "contract": "gcc", "onekey": "gcc", "options": "gcc", "recipe": "gcc", "replay": "gcc", "runfiles": "gcc", "runtime": "gcc", "test_runner": "gcc", "toolchain": "gcc",
 	"evaluate": "clang", "explain": "clang", "history": "clang", "traces": "clang", "traces_runner": "clang",
 	"ccache": "ccache",
-	"driver": "driver", "edges": "driver", "hostile": "driver", "opened": "driver", "remote": "driver", "started": "driver",
+	"cases":  "driver", "driver": "driver", "edges": "driver", "hostile": "driver", "opened": "driver", "remote": "driver", "started": "driver",
 }
 
 // both is the group of all others.
@@ -631,6 +632,27 @@ func replace(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s: %q occurs %d times, want once", args[0], args[1], n)
 	}
 	ts.Check(os.WriteFile(name, []byte(strings.Replace(string(content), args[1], args[2], 1)), 0o644))
+}
+
+// corpus is the command corpus: it puts the sources of a corpus, without BUILD files, into a directory of the script.
+func corpus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: corpus NAME@VERSION DIRECTORY")
+	}
+	dir := ts.MkAbs(args[1])
+	// From the directory of this test.
+	script, err := filepath.Abs("../../../tools/corpus/fetch.sh")
+	ts.Check(err)
+	out, err := exec.Command(script, args[0], dir).CombinedOutput()
+	if err != nil {
+		ts.Fatalf("%v\n%s", err, out)
+	}
+	ts.Check(filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && slices.Contains([]string{"BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE"}, e.Name()) {
+			err = os.Remove(name)
+		}
+		return err
+	}))
 }
 
 func removeIfExists(name string) error {

@@ -44,6 +44,7 @@ Exit code 1: a test was replayed that doesn't pass with plain Bazel.`,
 	f.BoolVar(&o.DiskCache, "disk_caches", false, "give each side a --disk_cache of its own")
 	f.BoolVar(&o.Fresh, "fresh", false, "remove Bazel's outputs after each commit; disk caches and the store stay")
 	f.BoolVar(&o.Traces, "traces", false, "also run tasting test with --traces=on")
+	f.BoolVar(&o.Cases, "cases", false, "also run tasting test with --cases")
 	f.BoolVar(&o.Verify, "verify", false, "run replayed tests with plain Bazel, outside of the measurement")
 	command.AddBazelFlags(f, &o.Bazel, &o.Startup)
 	command.AspectFlag(f, &aspect)

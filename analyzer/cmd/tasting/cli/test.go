@@ -56,6 +56,7 @@ tests, 8 interrupted.`,
 	storeFlags(f, &t.stores)
 	f.Float64Var(&t.Audit, "audit", 0.01, "share of replayed tests, 0 to 1, that are run all the same, to compare")
 	f.StringVar(&t.traces, "traces", string(driver.TracesOff), "also use traces, which say what functions a run entered: off, read, or on (read and record)")
+	f.BoolVar(&t.Options.Cases, "cases", false, "of tests of GoogleTest, run only the test cases whose outcome isn't known; this assumes that cases don't depend on each other")
 	f.StringVar(&t.RunsDir, "runs_dir", "", "`DIR` for a file on each run, for \"tasting report\" (default: tasting/runs in $XDG_STATE_HOME)")
 	f.BoolVar(&t.Explain, "why", false, "say why each test runs: what changed since its nearest recorded result")
 	f.BoolVar(&t.Explain, "explain", false, "the same as --why; --explain=FILE is Bazel's")

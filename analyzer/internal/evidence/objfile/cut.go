@@ -55,10 +55,13 @@ type cutting struct {
 	// adjoining has the tables that begin where another one of the same function ends. A
 	// reference to one may mean an array elsewhere. See code-data/biased-own-table.
 	adjoining map[uint64]bool
-	// Of data: the hub is one component of all pieces that references by offset may mean. Its first piece is hubPiece.
+	// Of data: the hub is one component of all pieces that references by offset may mean. Its first piece is hubPiece, which is
+	// -1 if all pieces are of classes (findClasses).
 	hub      bool
 	hubPiece int
 }
+
+func (c *cutting) hasHub() bool { return c.hub && c.hubPiece >= 0 }
 
 // ref is a reference to a place of a section.
 type ref struct {
@@ -309,8 +312,12 @@ func (r *cutter) cutData(k int, named bool) {
 	}
 	// The pieces that are certain, in order.
 	fixed := slices.Clone(c.tables)
-	for _, e := range c.extents {
-		if !c.hub || named && !e.local {
+	var classes []bool // of c.extents
+	if c.hub {
+		classes = r.findClasses(k)
+	}
+	for i, e := range c.extents {
+		if !c.hub || named && !e.local || classes[i] {
 			fixed = append(fixed, piece{start: e.start, end: e.end, comp: -1})
 		}
 	}
@@ -340,14 +347,16 @@ func (r *cutter) cutData(k int, named bool) {
 			at = fixed[i].end
 		}
 	}
-	if c.hub && !slices.ContainsFunc(out, func(p piece) bool { return p.comp == hubComponent && p.kind == inComponent }) {
-		if needed {
+	hasHub := slices.ContainsFunc(out, func(p piece) bool { return p.comp == hubComponent && p.kind == inComponent })
+	c.hubPiece = -1
+	if c.hub && !hasHub {
+		if needed && (!slices.Contains(classes, true) || slices.ContainsFunc(refs, func(x ref) bool { return x.use.class == useFolded && pieceIn(out, x.at) < 0 })) {
 			r.keepWhole(k, "references lead to places out of it")
 			return
 		}
-		c.hub = false // there are tables only
+		c.hub = needed // else there are tables only
 	}
-	if c.hub && len(c.extents) > 1 {
+	if hasHub && len(c.extents) > 1 {
 		r.addFallback(r.label(s.name), "local variables of the section count together: optimised code refers to places beside them")
 	}
 	r.pieces[k] = out
@@ -358,6 +367,53 @@ func (r *cutter) cutData(k int, named bool) {
 			return
 		}
 	}
+}
+
+// findClasses returns for each extent of section k whether it is the vtable or the type_info of a local class. References that
+// mean one lead into it: no compiler indexes it like an array. See cxx/anonymous-vtables-array.
+func (r *cutter) findClasses(k int) []bool {
+	s, c := &r.sections[k], &r.cuts[k]
+	names := map[int]map[uint64]string{} // of local symbols, by section and place
+	is := func(k int, at uint64, prefix string) bool {
+		if names[k] == nil {
+			names[k] = map[uint64]string{}
+			for _, i := range r.sections[k].locals {
+				names[k][r.syms[i].value] = r.syms[i].name
+			}
+		}
+		return strings.HasPrefix(names[k][at], prefix)
+	}
+	// target returns the relocation of a word, and the section and the place of its target; sec is 0 if it is elsewhere.
+	target := func(at uint64) (rel *reloc, sec int, place uint64) {
+		i, hit := firstReloc(s.relocs, at, at+8)
+		if !hit || s.relocs[i].offset != at {
+			return nil, 0, 0
+		}
+		rel = &s.relocs[i]
+		sym := &r.syms[rel.sym]
+		return rel, max(sym.sec, 0), sym.value + uint64(rel.addend)
+	}
+	typeInfo := func(at uint64) bool {
+		rel, sec, place := target(at)
+		return rel != nil && (is(sec, place, "_ZTI") || strings.HasPrefix(r.syms[rel.sym].name, "_ZTI"))
+	}
+	function := func(at uint64) bool {
+		rel, sec, _ := target(at)
+		return rel != nil && (sec > 0 && r.sections[sec].executable() || sec == 0 && !strings.HasPrefix(r.syms[rel.sym].name, "_ZT"))
+	}
+	out := make([]bool, len(c.extents))
+	for i, e := range c.extents {
+		switch {
+		case e.global || e.end-e.start < 16:
+		case is(k, e.start, "_ZTI"):
+			out[i] = true
+		case is(k, e.start, "_ZTV"):
+			// Without a function at its end, its own address point may be its end.
+			rel, _, _ := target(e.start)
+			out[i] = rel == nil && e.end-e.start >= 24 && typeInfo(e.start+8) && function(e.end-8)
+		}
+	}
+	return out
 }
 
 // hubComponent is the component of the pieces of a hub until it has an index.
@@ -436,8 +492,10 @@ func (r *cutter) cutHandlers() {
 }
 
 // pieceAt returns the index of the piece of section k that contains an offset, or -1.
-func (r *cutter) pieceAt(k int, at int64) int {
-	l := r.pieces[k]
+func (r *cutter) pieceAt(k int, at int64) int { return pieceIn(r.pieces[k], at) }
+
+// pieceIn returns the index of the piece that contains an offset, or -1.
+func pieceIn(l []piece, at int64) int {
 	if at < 0 {
 		return -1
 	}

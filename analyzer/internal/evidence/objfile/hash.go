@@ -377,12 +377,12 @@ func (r *hasher) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 			h.String("table")
 			h.Uint(l[i].end - l[i].start)
 			r.hashInlined(h, c, k, l[i])
-			if r.cuts[k].hub && r.cuts[k].adjoining[uint64(at)] {
+			if r.cuts[k].hasHub() && r.cuts[k].adjoining[uint64(at)] {
 				in(l[r.cuts[k].hubPiece], at)
 			}
 		default:
 			h.String("place")
-			if i < 0 && r.cuts[k].hub { // out of all pieces
+			if i < 0 && r.cuts[k].hasHub() { // out of all pieces
 				i = r.cuts[k].hubPiece
 			}
 			if i >= 0 {
@@ -440,7 +440,13 @@ const maxInFront = 4 << 10
 // variable that ends there, and those behind it. See code-torn/array-end-before-suffix.
 func (r *cutter) neighbours(k, i int, at int64, u use) []int {
 	l := r.pieces[k]
-	if r.sections[k].executable() || u.class == useDirect || i >= 0 && r.cuts[k].hub {
+	if r.sections[k].executable() || u.class == useDirect {
+		return nil
+	}
+	if c := &r.cuts[k]; i >= 0 && c.hub {
+		if c.hasHub() && u.class == useFolded && l[i].comp != l[c.hubPiece].comp && l[i].kind == inComponent {
+			return []int{c.hubPiece} // a place in a vtable, for an array of the hub
+		}
 		return nil
 	}
 	var out []int

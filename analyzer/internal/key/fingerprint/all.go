@@ -428,7 +428,7 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides overrides, requested []string) *refgraph.Closure {
 	flags := slices.Concat(t.LinkFlags, t.Roots.LinkFlags, requested)
 	program := model(files, t.Roots.symbols(), overrides.of(files, flags), p)
-	roots := refgraph.Roots{Symbols: t.Roots.symbols(), Overrides: program.Overrides, Opened: files[0].opened, StaticC: len(lines) == 0, Idle: t.Idle, System: systemLibrary}
+	roots := refgraph.Roots{Symbols: t.Roots.symbols(), Overrides: program.Overrides, Opened: files[0].opened, StaticC: len(lines) == 0, Idle: t.Idle, Cases: t.Cases, System: systemLibrary}
 	for _, l := range lines {
 		roots.StaticC = roots.StaticC || l.StaticLibraries().C
 	}
@@ -483,13 +483,18 @@ type summary struct {
 	Missing    []string `json:",omitempty"` // roots that nothing defines
 	Flags      []string `json:",omitempty"` // of the lines
 	Content    string   // of the link, in hex: part of the fingerprint if a linker may refuse a symbol
+	Cases      []Case   `json:",omitempty"`
+	NoCases    string   `json:",omitempty"`
 }
 
 func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*linkflags.Line) *summary {
 	content := code.Content()
 	s := &summary{
 		Hash: hex.EncodeToString(code.Hash[:]), Unusual: code.Unusual, Unresolved: code.Unresolved, Duplicates: code.Duplicates,
-		Missing: t.Roots.missing(code), Flags: lineFlags(files), Content: hex.EncodeToString(content[:]),
+		Missing: t.Roots.missing(code), Flags: lineFlags(files), Content: hex.EncodeToString(content[:]), NoCases: code.NoCases,
+	}
+	for _, c := range code.Cases {
+		s.Cases = append(s.Cases, Case{c.ID, hex.EncodeToString(c.Hash[:])})
 	}
 	if t.Source {
 		s.NotPlain = programNotPlain(code, lines)

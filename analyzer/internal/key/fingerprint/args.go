@@ -29,6 +29,7 @@ func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
 	f.StringArrayVar(&t.Opens, "opens", nil, "a `WORD` of arguments or environment that names a shared library (repeatable)")
 	f.StringArrayVar(&t.AlwaysRun, "always-run", nil, "`REASON` to always run the test (repeatable)")
 	f.StringArrayVar(&t.LocalOnly, "local-only", nil, "`REASON` to use no server (repeatable)")
+	f.BoolVar(&t.Cases, "cases", false, "the test is decided by its test cases")
 	f.StringVar(&t.Store, "store", "", "`LOCATION` of the store")
 	f.StringArrayVar(&t.Roots.Symbols, "root", nil, "`SYMBOL` that is a root instead of main (repeatable)")
 	f.BoolVar(&t.Roots.Exported, "all-roots", false, "every global definition is a root")

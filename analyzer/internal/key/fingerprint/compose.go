@@ -74,6 +74,8 @@ type Test struct {
 	// Idle, if it isn't nil, has the names of functions that an execution of the test didn't enter (trace.Result.Idle). The
 	// test is then composed for the key of a trace (docs/explanation/traces.md).
 	Idle map[string]bool `json:"-"`
+	// Cases is set if Config.Cases are wanted.
+	Cases bool
 
 	// Dir is the directory to which names of manifests in link files are relative, or empty for the current one.
 	Dir string
@@ -108,6 +110,7 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	c := &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: code.Hash,
 		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
+		Cases: code.Cases, NoCases: code.NoCases,
 	}
 	var warnings []string
 	var versions []uint32

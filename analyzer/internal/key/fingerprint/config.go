@@ -72,6 +72,23 @@ type Config struct {
 	// Contributions are all other things that decide the outcome and are known when the test is built, sorted by Name:
 	// compiler, format version, link inputs without a manifest.
 	Contributions []Contribution `json:"contributions,omitempty"`
+	// Cases are the test cases, if they were wanted: the rest, and those of GoogleTest by their IDs (refgraph.Case). NoCases is
+	// why there are none.
+	Cases   []Case `json:"cases,omitempty"`
+	NoCases string `json:"no_cases,omitempty"`
+}
+
+// Case is a test case and the SHA-256 of its code, in hex.
+type Case struct {
+	ID   string `json:"id"`
+	Code string `json:"code"`
+}
+
+// Of returns the configuration of a test that is this case only. Its key is the case's.
+func (x Case) Of(c *Config) *Config {
+	one := *c
+	one.Code = x.Code
+	return &one
 }
 
 // File is a file in the runfiles and the SHA-256 of its content, in hex.
@@ -96,6 +113,11 @@ func (c *Config) Validate() error {
 	}
 	if c.Binary == "" || strings.HasPrefix(c.Binary, "/") || slices.Contains(strings.Split(c.Binary, "/"), "..") {
 		return fmt.Errorf("binary %q: want a runfiles path like _main/pkg/name", c.Binary)
+	}
+	for _, x := range c.Cases {
+		if err := checkSHA256("case "+x.ID, x.Code); err != nil {
+			return err
+		}
 	}
 	for _, f := range c.Data {
 		if err := checkSHA256("data "+f.Path, f.SHA256); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"hash"
 	"slices"
 	"strings"
 
@@ -37,6 +38,8 @@ type Roots struct {
 	// Idle, if it isn't nil, has the names of functions that an execution of the test didn't enter. The closure is then that
 	// of a trace.
 	Idle map[string]bool
+	// Cases is set if Closure.Cases are wanted.
+	Cases bool
 }
 
 // Defined returns the numbers of those symbols that some unit defines.
@@ -75,6 +78,9 @@ type Closure struct {
 	// Overridden are those of Roots.Overrides that the program defines, without copies of templates of the C++ library, which
 	// do the same as the library's own.
 	Overridden []string
+	// Cases are the rest, and the test cases of GoogleTest by their IDs, if they are wanted. NoCases is why there are none.
+	Cases   []Case
+	NoCases string
 	Trace
 
 	c          *Composer
@@ -115,10 +121,26 @@ func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 	slices.SortFunc(x.named, func(x, y namedRoot) int { return strings.Compare(x.symbol, y.symbol) })
 	files, initialisers := x.initialisers()
 
-	b := frame.New("tasting code 5")
+	h, kind := sha256.New(), "tasting code 5"
 	if c.idle != nil {
-		b = frame.New("tasting trace 3")
+		kind = "tasting trace 3"
 	}
+	x.writeCode(h, kind, files, initialisers)
+	x.resolve()
+	x.makeAdditions(roots, files)
+	h.Write(x.additionsText())
+	h.Sum(x.Hash[:0])
+	if c.idle != nil {
+		x.finishTrace(roots)
+	} else if roots.Cases {
+		x.findCases(files, initialisers)
+	}
+	return x
+}
+
+// writeCode writes the roots and the walk to h.
+func (x *Closure) writeCode(h hash.Hash, kind string, files []int32, initialisers [][]int32) {
+	c, b := x.c, frame.New(kind)
 	refs := func(ids []int32) {
 		b.Int(len(ids))
 		for _, id := range ids {
@@ -137,24 +159,32 @@ func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 		b.Flag(file == 0)
 		refs(initialisers[i])
 	}
-	h := sha256.New()
 	h.Write(b)
 	c.writeWalk(h)
+}
 
-	x.resolve()
-	x.makeAdditions(roots, files)
-	b = b[:0]
+// additionsText is the text of x.Additions in a hash.
+func (x *Closure) additionsText() []byte {
+	var b frame.Buffer
 	b.Int(len(x.Additions))
 	for _, a := range x.Additions {
 		b.String(a.Name)
 		b.Bytes(a.Hash[:])
 	}
-	h.Write(b)
-	h.Sum(x.Hash[:0])
-	if c.idle != nil {
-		x.finishTrace(roots)
+	return b
+}
+
+// seesFunctions returns why the program may see functions that it doesn't enter, or "".
+func (x *Closure) seesFunctions() string {
+	switch {
+	case x.Unusual != "":
+		return x.Unusual
+	case x.c.sees&seesCode != 0: // see trace-sound/dladdr-size
+		return "it may see where functions begin and end"
+	case slices.ContainsFunc(x.Additions, func(a Addition) bool { return a.Name == Own }):
+		return "it may read its own program"
 	}
-	return x
+	return ""
 }
 
 // setIdle makes idle functions stubs in the closure that is composed next. A function with several names is idle if all
@@ -176,14 +206,7 @@ func (c *Composer) setIdle(names map[string]bool) {
 // finishTrace lists the stubs of the closure and decides whether it is opaque.
 func (x *Closure) finishTrace(roots Roots) {
 	c := x.c
-	switch {
-	case x.Unusual != "":
-		x.Opaque = x.Unusual
-	case c.sees&seesCode != 0: // see trace-sound/dladdr-size
-		x.Opaque = "it may see where functions begin and end"
-	case slices.ContainsFunc(x.Additions, func(a Addition) bool { return a.Name == Own }):
-		x.Opaque = "it may read its own program"
-	}
+	x.Opaque = x.seesFunctions()
 	seen := map[int32]bool{}
 	x.Entered = nameset.Of(func(yield func(string) bool) {
 		for _, id := range c.order {

@@ -24,6 +24,7 @@ type Composer struct {
 	instances []instance     // as in linked.Units
 	within    []int32        // of each node: index in instances
 	idle      []bool         // of each function (see comp.entry): whether it is a stub; nil without Roots.Idle
+	stubs     map[int32]bool // factories of other cases; nil but in Closure.findCases
 	sees      uint8          // what reached components can see besides what they reach
 	seesBy    string         // the first symbol by which they see seesLink, seesNames or seesDebug
 	copies    map[int32]bool // nodes that isCopy has found to be copies
@@ -514,6 +515,10 @@ func (c *Composer) writeWalk(h hash.Hash) {
 		}
 		if c.idle != nil && c.isStub(id) {
 			d := c.stub(id)
+			at += copy(text[at:], d[:])
+			links = nil
+		} else if c.stubs != nil && c.stubs[id] {
+			d := c.stubOfCase(id)
 			at += copy(text[at:], d[:])
 			links = nil
 		} else {

@@ -395,7 +395,7 @@ func (a *analysis) arguments(ctx context.Context, d *evidence) (*fingerprint.Tes
 		}
 	}
 	err = finish(a.execRoot)
-	t.Source = d.readsSources()
+	t.Source, t.Cases = d.readsSources(), t.Cases || a.Cases
 	t.Toolchain = "" // the prober has it
 	return t, err
 }

@@ -85,7 +85,7 @@ func confirm(ctx context.Context, d *decisions, e *execution, sources *sources) 
 
 // readAgain reads the evidence for a test that was just run. It sets t.now if the description is the same as before.
 func (d *decisions) readAgain(ctx context.Context, e *execution, t *confirmed) {
-	now, err := e.outputs.evidence(t.target, t.group(), t.audit)
+	now, err := e.outputs.evidence(t.target, t.group(), t.audit || e.filter != "")
 	if err != nil || e.edited || !now.equal(t.description) {
 		return
 	}

@@ -38,6 +38,8 @@ type decision struct {
 	audit    bool            // a hit that is run all the same, without Bazel's own caches
 	changed  []string        // parts of the key that differ from the nearest recorded one
 	closure  []byte          // to be recorded with a pass, if it is known
+	cases    *testCases      // nil if it is decided as a whole
+	byCases  bool            // the results of its cases made this a hit
 }
 
 // lookup is the answer of a store about a fingerprint.
@@ -76,6 +78,7 @@ func decide(ctx context.Context, a *analysis) (*decisions, error) {
 	if err := d.lookupTraces(ctx); err != nil {
 		return nil, err
 	}
+	d.lookupCases(ctx)
 	d.explain(ctx)
 	return d, nil
 }

@@ -63,6 +63,8 @@ type Options struct {
 	// RunsDir is the directory for the files of tasting report, or empty.
 	RunsDir string
 	Tracing
+	// Cases is set if tests of GoogleTest are decided by their cases.
+	Cases bool
 	// Explain prints why each test is run.
 	Explain bool
 	// DryRun prints which tests would be run, and why. It runs none.
@@ -119,10 +121,13 @@ func test(ctx context.Context, inv *invocation) (code int, err error) {
 	batches := d.batches()
 	sources := d.listSources(ctx)
 	s := newSummary(d)
-	for _, b := range batches {
-		e, err := execute(ctx, d, b)
+	for i := 0; i < len(batches); i++ {
+		e, err := execute(ctx, d, batches[i])
 		if err != nil {
 			return 0, err
+		}
+		if again := d.takeFailed(e); again != nil {
+			batches = append(batches, again)
 		}
 		record(ctx, d, e, sources)
 		s.add(e)

@@ -52,14 +52,14 @@ func (e *evidence) group() string {
 
 var errNothingMade = errors.New("the aspect has made nothing for the test")
 
-// evidence returns the evidence for a test in an output group. An audited test has another configuration than its
-// analysis, because of --nocache_test_results.
-func (l *aspectOutputs) evidence(t *target, group string, audited bool) (*evidence, error) {
+// evidence returns the evidence for a test in an output group. With own, the test has another configuration than
+// its analysis: because of --nocache_test_results for an audit, or of --test_filter.
+func (l *aspectOutputs) evidence(t *target, group string, own bool) (*evidence, error) {
 	x, ok := l.found[aspectOutput{group, t.label}]
 	switch {
 	case !ok:
 		return nil, errNothingMade
-	case x.config != t.config && !audited:
+	case x.config != t.config && !own:
 		return nil, errors.New("the analysis has another configuration than the test")
 	case x.err != nil:
 		return nil, x.err

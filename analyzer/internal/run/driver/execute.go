@@ -20,6 +20,7 @@ type batch struct {
 	tests  []*decision
 	broken []string // labels that Bazel couldn't analyse: it prints why once more
 	flags  []string
+	filter string // the --test_filter, if only some cases are executed
 	first  bool
 }
 
@@ -29,14 +30,19 @@ func (d *decisions) batches() (list []*batch) {
 	// A result from Bazel's own cache would be no audit.
 	audit.flags = []string{"--nocache_test_results"}
 	audit.tests = filter(d.tests, func(t *decision) bool { return t.audit })
-	run.tests = filter(d.tests, func(t *decision) bool { return t.isRun() && !t.audit })
+	run.tests = filter(d.tests, func(t *decision) bool { return t.isRun() && !t.audit && !t.isPartial() })
 	hits := filter(d.tests, func(t *decision) bool { return t.verdict == report.Hit })
 	auditing := ""
 	if n := len(audit.tests); n > 0 {
 		auditing = fmt.Sprintf(", %d of the recorded to audit", n)
 	}
-	d.say("%s: %d recorded, %d to run%s", count(len(d.tests)+len(d.broken), "test"), len(hits), len(run.labels()), auditing)
-	for _, b := range []*batch{run, audit} {
+	partly := d.caseBatches()
+	n := len(run.labels())
+	for _, b := range partly {
+		n += len(b.tests)
+	}
+	d.say("%s: %d recorded, %d to run%s", count(len(d.tests)+len(d.broken), "test"), len(hits), n, auditing)
+	for _, b := range slices.Concat([]*batch{run}, partly, []*batch{audit}) {
 		if len(b.labels()) > 0 {
 			b.first = list == nil
 			list = append(list, b)
@@ -129,7 +135,11 @@ func (e *execution) readEvents(x *expansion, file string) error {
 		id := event.ID
 		switch {
 		case event.Options() != nil:
-			e.edited = e.edited || !slices.Equal(invocationParts(effectiveOptions(event, x.release, x.runUnder)), invocationParts(x.options))
+			options := effectiveOptions(event, x.release, x.runUnder)
+			if e.filter != "" { // it isn't the user's
+				options = filter(options, func(o bazel.Option) bool { return o.OptionName != "test_filter" })
+			}
+			e.edited = e.edited || !slices.Equal(invocationParts(options), invocationParts(x.options))
 		case event.TestResult != nil:
 			o := of(id.TestResult.Label)
 			o.attempts = append(o.attempts, attempt{id.TestResult.Run, id.TestResult.Shard, id.TestResult.Attempt, event.TestResult})

@@ -98,6 +98,11 @@ func (d *decisions) explain(ctx context.Context) {
 		case t.verdict == report.AlwaysRun || t.verdict == report.Miss:
 			fmt.Fprintf(d.Err, "\n%s runs: %s\n", t.label, t.why)
 		}
+		if t.isPartial() {
+			fmt.Fprintf(d.Err, "%s: only cases run whose outcome isn't known, %s\n", t.label, t.cases)
+		} else if t.byCases {
+			fmt.Fprintf(d.Err, "\n%s is replayed: the outcome of each of its %d cases is known\n", t.label, t.cases.Len())
+		}
 	}
 }
 

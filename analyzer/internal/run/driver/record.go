@@ -42,7 +42,7 @@ func record(ctx context.Context, d *decisions, e *execution, sources *sources) {
 		case t.verdict == report.Hit:
 			d.compare(ctx, rec, t)
 		case d.Write && t.verdict == report.Miss:
-			if end, ok := rec.recordRun(ctx, t); ok {
+			if end, ok := rec.recordRun(ctx, d, t); ok {
 				ended[t.decision] = end
 			}
 		}
@@ -52,9 +52,10 @@ func record(ctx context.Context, d *decisions, e *execution, sources *sources) {
 }
 
 // recordRun records the outcome of a test, and returns when it ended if the result is kept.
-func (r *recorder) recordRun(ctx context.Context, t *confirmed) (end time.Time, ok bool) {
+func (r *recorder) recordRun(ctx context.Context, d *decisions, t *confirmed) (end time.Time, ok bool) {
 	if t.failed(t.remote) {
 		r.recordFailure(ctx, t)
+		r.recordFailedCases(ctx, t)
 	}
 	if t.status != "PASSED" && t.status != "FLAKY" {
 		return end, false
@@ -73,8 +74,14 @@ func (r *recorder) recordRun(ctx context.Context, t *confirmed) (end time.Time, 
 		return end, false
 	}
 	defer done()
+	run, result := r.passedCases(ctx, d, t, result)
 	if err = r.recordPass(ctx, t.decision, t.key, "", result); store.IsRecorded(err) {
 		r.recordTrace(ctx, t, result)
+		if run != nil {
+			if err := t.cases.Record(ctx, run, result); err != nil {
+				r.addRefusal("recorded by its cases", err)
+			}
+		}
 	}
 	return result.End, err == nil || errors.Is(err, store.ErrPartly)
 }
@@ -103,6 +110,9 @@ func (t *confirmed) keys() []store.Key {
 	if t.trace != nil {
 		keys = append(keys, t.trace.Key)
 	}
+	if t.byCases {
+		keys = append(keys, t.cases.Keys()...)
+	}
 	return keys
 }
 
@@ -111,6 +121,7 @@ func (d *decisions) compare(ctx context.Context, rec *recorder, t *confirmed) {
 	status := strings.ReplaceAll(cmp.Or(t.status, "not run"), "_", " ")
 	failed := t.failed(t.remote)
 	if failed && status == "FAILED" && d.Write {
+		rec.recordFailedCases(ctx, t)
 		rec.recordFailure(ctx, t)
 	}
 	switch {

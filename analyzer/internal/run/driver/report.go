@@ -25,7 +25,7 @@ func (s *summary) writeRun(ctx context.Context) error {
 	for _, t := range s.results {
 		status, took := t.status()
 		x := report.Test{Label: t.label, Verdict: t.verdict, Status: strings.ReplaceAll(status, " ", "_"), Seconds: took.Seconds(),
-			Reason: t.why, Changed: t.changed, Cached: t.outcome.isCached(), Audited: t.audit, Trace: t.isByTrace()}
+			Reason: t.why, Changed: t.changed, Cached: t.outcome.isCached(), Audited: t.audit, Trace: t.isByTrace(), Cases: t.caseCounts()}
 		if t.hasFingerprint() {
 			x.Fingerprint = t.key.String()
 		}

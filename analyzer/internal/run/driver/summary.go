@@ -162,6 +162,7 @@ type totals struct {
 	passed, unbuilt, failedLocally, failedRemotely, skipped int
 	executed, replayed, traced                              int
 	audited, confirmed                                      int
+	cases                                                   report.Cases
 	saved                                                   time.Duration
 }
 
@@ -176,6 +177,10 @@ func (n *totals) add(r row) {
 		n.saved += r.took
 	case o != nil && len(o.attempts) > 0 && !o.isCached():
 		n.executed++
+	}
+	if c := r.caseCounts(); c != nil {
+		n.cases.Executed += c.Executed
+		n.cases.Replayed += c.Replayed
 	}
 	if r.audit && o != nil {
 		n.audited++
@@ -246,6 +251,9 @@ func (s *summary) printTests(ctx context.Context) {
 		}
 	}
 	fmt.Fprintf(s.Out, ": %s.\n", n)
+	if n.cases.Replayed > 0 {
+		fmt.Fprintf(s.Out, "Executed %d of %s, of tests that aren't replayed as a whole.\n", n.cases.Executed, count(n.cases.Executed+n.cases.Replayed, "test case"))
+	}
 	if n.audited > 0 {
 		fmt.Fprintf(s.Out, "Audited %s: the recorded result of %d is confirmed.\n", count(n.audited, "test"), n.confirmed)
 	}

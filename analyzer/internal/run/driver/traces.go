@@ -218,7 +218,7 @@ func (d *decisions) replayTraces(ctx context.Context, st store.Store, tests []*d
 // findTraces finds the traces of tests that were run. It prints why a test has none only with --explain: most reasons
 // are the same in every run.
 func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confirmed) {
-	if d.runUnder == "" {
+	if d.runUnder == "" || e.filter != "" { // it has entered what some cases enter
 		return
 	}
 	no := func(t *confirmed, why error) {

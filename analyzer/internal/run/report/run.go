@@ -134,6 +134,14 @@ type Test struct {
 	Trace bool `json:"trace,omitzero"`
 	// Audited: the test was executed although its verdict is a hit.
 	Audited bool `json:"audited,omitzero"`
+	// Cases of GoogleTest, if the test wasn't decided as a whole.
+	Cases *Cases `json:"cases,omitempty"`
+}
+
+// Cases counts test cases, with their instantiations.
+type Cases struct {
+	Executed int `json:"executed"`
+	Replayed int `json:"replayed,omitzero"`
 }
 
 // Fallback is a step down the ladder of docs/reference/messages.md.

@@ -26,6 +26,7 @@
 //	execute.go  the process of the test
 //	outputs.go  results: taken from the test, replayed
 //	traces.go   executions under the tracer
+//	cases.go    executions of some test cases
 //
 // docs/reference/what-counts.md lists what is in the key, variable by variable.
 package runner
@@ -48,6 +49,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/explain"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/cases"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
@@ -219,6 +221,13 @@ func (r *runner) main() (int, error) {
 			return code, nil
 		}
 	}
+	testCases := r.openCases(s, missed, key, run)
+	if testCases != nil && testCases.AllKnown() {
+		res, _ := testCases.Replay()
+		if code, err := r.replay("the cases of fingerprint", key, res); err == nil {
+			return code, nil
+		}
+	}
 	r.say("%s for fingerprint %s; running", why, key)
 	if missed && r.env.get("BAZEL_TEST") == "" {
 		r.say("results of bazel test have other fingerprints: it starts the test with another environment, other arguments and in another directory")
@@ -226,7 +235,7 @@ func (r *runner) main() (int, error) {
 	if !mode.CanWrite() {
 		return r.run(nil)
 	}
-	return r.run(&recorder{s, key, run, traces})
+	return r.run(&recorder{s, key, run, traces, testCases})
 }
 
 // recorder keeps the result of an execution under a key.
@@ -236,6 +245,7 @@ type recorder struct {
 	run   *fingerprint.Run // of the key
 	// traces is nil if the test isn't looked up by traces.
 	traces *traces
+	cases  *testCases // nil if it is decided as a whole
 }
 
 func (rec *recorder) passed(res *store.Result) error {
@@ -504,12 +514,11 @@ func (r *runner) run(rec *recorder) (int, error) {
 		}
 		return o.code, nil
 	}
-	spool := newSpool()
-	defer spool.Close()
 	obstacle := r.outputsInTheWay()
 	before := r.stampInputs()
 	start := time.Now()
-	o, err := r.execute(spool, rec.traces)
+	o, spool, err := r.executeCases(rec)
+	defer spool.Close()
 	if err != nil {
 		return 0, fmt.Errorf("the test could not be started: %v", err)
 	}
@@ -525,6 +534,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 			// Without the note, a flaky test may be recorded.
 			_ = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error { return store.RecordFailure(ctx, s, rec.key, res) })
 			r.recordTrace(rec, o.idle, res)
+			r.failedCases(rec, spool, res)
 		}
 		if o.signal != 0 {
 			Die(o.signal)
@@ -544,11 +554,16 @@ func (r *runner) run(rec *recorder) (int, error) {
 	files, closeFiles, err := r.collect()
 	defer closeFiles()
 	res.Files = files
+	var run *cases.Run
 	if err == nil {
+		run, res = r.passedCases(rec, spool, res)
 		err = rec.passed(res)
 	}
 	if store.IsRecorded(err) {
 		r.recordTrace(rec, o.idle, res)
+		if run != nil {
+			err = errors.Join(err, rec.store.do(maxStore, func(ctx context.Context, _ store.Store) error { return rec.cases.Record(ctx, run, res) }))
+		}
 	}
 	switch {
 	case errors.Is(err, store.ErrExists):

@@ -62,6 +62,8 @@ type Options struct {
 	Fresh bool
 	// Traces adds a side: tasting test with --traces=on.
 	Traces bool
+	// Cases adds a side: tasting test with --cases.
+	Cases bool `json:",omitzero"`
 	// Verify executes replayed tests with plain Bazel.
 	Verify bool
 
@@ -98,6 +100,8 @@ type Commit struct {
 	Tasting Side `json:"tasting"`
 	// Traces is tasting test with traces; nil without Options.Traces.
 	Traces *Side `json:"traces,omitempty"`
+	// Cases is tasting test with cases; nil without Options.Cases.
+	Cases *Side `json:"cases,omitempty"`
 	// Objects counts the object files of plain Bazel, Different those that are new or
 	// differ from the commit before.
 	Objects   int `json:"objects"`
@@ -121,7 +125,10 @@ type Side struct {
 	Executed int `json:"executed"`
 	Replayed int `json:"replayed,omitzero"`
 	ByTrace  int `json:"by_trace,omitzero"` // of Replayed
-	Cached   int `json:"cached"`
+	// Of the tests that tasting test decided by their cases: test cases that were executed and that were replayed.
+	CasesExecuted int `json:"cases_executed,omitzero"`
+	CasesReplayed int `json:"cases_replayed,omitzero"`
+	Cached        int `json:"cached"`
 	// Failed counts tests that are in one of the numbers above, or weren't built.
 	Failed int `json:"failed"`
 	// Compiled, Linked and Analysed count actions that were executed, not taken from a
@@ -140,6 +147,7 @@ const (
 	plain   = "plain"
 	tasting = "tasting"
 	traces  = "traces"
+	byCases = "cases"
 )
 
 // evaluation is one call of Run.
@@ -163,10 +171,14 @@ type plan struct {
 
 // sideNames returns the names of the sides of an evaluation.
 func (o *Options) sideNames() []string {
+	names := []string{plain, tasting}
 	if o.Traces {
-		return []string{plain, tasting, traces}
+		names = append(names, traces)
 	}
-	return []string{plain, tasting}
+	if o.Cases {
+		names = append(names, byCases)
+	}
+	return names
 }
 
 // Run evaluates. It returns ErrMissed if it reached the end and a change was
@@ -338,6 +350,9 @@ func (e *evaluation) commit(ctx context.Context, i int) (*Commit, error) {
 	c.Plain, c.Tasting = p.Side, t.Side
 	if x := results[traces]; x != nil {
 		c.Traces = &x.Side
+	}
+	if x := results[byCases]; x != nil {
+		c.Cases = &x.Side
 	}
 	if c.Unbuilt = !slices.Contains([]int{bazel.ExitOK, bazel.ExitTestsFailed}, p.Exit); c.Unbuilt {
 		say(e.Err, "%s doesn't build: see %s", short(c.Commit), e.sides[plain].log())

@@ -58,6 +58,8 @@ func title(side string) string {
 		return "bazel test"
 	case traces:
 		return "tasting test --traces=on"
+	case byCases:
+		return "tasting test --cases"
 	}
 	return "tasting test"
 }
@@ -140,8 +142,11 @@ func (s *side) run(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	args := []string{"test", "--bazel=" + s.Bazel, "--bazel_startup=--output_base=" + s.base, "--store=" + filepath.Join(s.dir, "store"), "--runs_dir=" + runs, "--audit=0"}
-	if s.name == traces {
+	switch s.name {
+	case traces:
 		args = append(args, "--traces=on")
+	case byCases:
+		args = append(args, "--cases")
 	}
 	for _, x := range s.Startup {
 		args = append(args, "--bazel_startup="+x)
@@ -176,6 +181,13 @@ func (r *result) count() {
 		case t.Status != "NO_STATUS" && t.Status != "FAILED_TO_BUILD":
 			r.Executed++
 			r.executed = append(r.executed, t.Label)
+			if t.Cases != nil && t.Cases.Replayed > 0 {
+				r.replayed = append(r.replayed, t.Label) // a part of it
+			}
+		}
+		if t.Cases != nil {
+			r.CasesExecuted += t.Cases.Executed
+			r.CasesReplayed += t.Cases.Replayed
 		}
 		r.Tests++
 		if !passed(t.Status) {

@@ -29,19 +29,25 @@ func (t *table) row(c *Commit) {
 	add(c.Resumed, "resumed: in no sum")
 	add(c.Unbuilt, "doesn't build")
 	add(c.Plain.Exit != c.Tasting.Exit, fmt.Sprintf("exit codes %d and %d", c.Plain.Exit, c.Tasting.Exit))
+	add(c.Cases != nil && c.Cases.Exit != c.Plain.Exit, "another exit code by cases")
 	add(c.Traces != nil && c.Traces.Exit != c.Plain.Exit, "another exit code by traces")
 	add(len(c.More) > 0, fmt.Sprintf("%d more executed", c.Tasting.Executed-c.Plain.Executed))
 	add(len(c.Missed) > 0, fmt.Sprintf("%d MISSED", len(c.Missed)))
 	t.line(short(c.Commit), &c.Plain, &c.Tasting, c.Different, strings.Join(append(notes, c.Subject), ", "))
-	if c.Traces != nil {
-		t.traces(&c.Plain, c.Traces)
-	}
+	t.others(&c.Plain, c.Traces, c.Cases)
 }
 
-// traces prints a second line: tasting test with traces.
-func (t *table) traces(p, x *Side) {
-	fmt.Fprintf(t.out, "%-46s  %8d %8d %8d %8d %7.1f %7.1f %s  %9s  %d replayed by traces\n",
-		"  with --traces=on", x.Executed, x.Replayed, x.Compiled, x.Analysed, x.CPU, x.Wall, ratio(p, x), "", x.ByTrace)
+// others prints lines of tasting test with traces and with cases, unless they are nil.
+func (t *table) others(p, traced, cases *Side) {
+	line := func(name string, x *Side, note string) {
+		fmt.Fprintf(t.out, "%-46s  %8d %8d %8d %8d %7.1f %7.1f %s  %9s  %s\n", name, x.Executed, x.Replayed, x.Compiled, x.Analysed, x.CPU, x.Wall, ratio(p, x), "", note)
+	}
+	if traced != nil {
+		line("  with --traces=on", traced, fmt.Sprintf("%d replayed by traces", traced.ByTrace))
+	}
+	if cases != nil {
+		line("  with --cases", cases, fmt.Sprintf("%d of %d test cases executed", cases.CasesExecuted, cases.CasesExecuted+cases.CasesReplayed))
+	}
 }
 
 // ratio returns the CPU time of x over that of p.
@@ -59,8 +65,17 @@ func (t *table) line(name string, p, x *Side, different int, note string) {
 
 // sums ends the table with the sums of all commits after the first one.
 func (t *table) sums(all []Commit) {
-	var p, x, y Side
-	traced := false
+	var p, x Side
+	var traced, cases *Side
+	addTo := func(sum **Side, x *Side) {
+		if x == nil {
+			return
+		}
+		if *sum == nil {
+			*sum = new(Side)
+		}
+		(*sum).add(x)
+	}
 	different, commits, above, more, unbuilt, verified := 0, 0, 0, 0, 0, 0
 	for i := range all {
 		c := &all[i]
@@ -74,10 +89,8 @@ func (t *table) sums(all []Commit) {
 		commits++
 		p.add(&c.Plain)
 		x.add(&c.Tasting)
-		if c.Traces != nil {
-			traced = true
-			y.add(c.Traces)
-		}
+		addTo(&traced, c.Traces)
+		addTo(&cases, c.Cases)
 		different += c.Different
 		if c.Tasting.Executed > c.Plain.Executed {
 			more++
@@ -88,13 +101,14 @@ func (t *table) sums(all []Commit) {
 	}
 	if commits > 0 { // a cold start alone has no sum
 		t.line("sum", &p, &x, different, fmt.Sprintf("%d commits after the first one", commits))
-		if traced {
-			t.traces(&p, &y)
-		}
+		t.others(&p, traced, cases)
 		share := func(n int) float64 { return 100 * float64(n) / float64(max(p.Tests, 1)) }
 		fmt.Fprintf(t.out, "\nOf %d tests bazel test executed %d (%.1f %%), tasting test %d (%.1f %%).\n", p.Tests, p.Executed, share(p.Executed), x.Executed, share(x.Executed))
-		if traced {
-			fmt.Fprintf(t.out, "With traces it executed %d (%.1f %%).\n", y.Executed, share(y.Executed))
+		if traced != nil {
+			fmt.Fprintf(t.out, "With traces it executed %d (%.1f %%).\n", traced.Executed, share(traced.Executed))
+		}
+		if cases != nil {
+			fmt.Fprintf(t.out, "With cases it executed %d (%.1f %%), and of their %d test cases %d.\n", cases.Executed, share(cases.Executed), cases.CasesExecuted+cases.CasesReplayed, cases.CasesExecuted)
 		}
 		fmt.Fprintf(t.out, "%d commits where tasting test executed more tests than bazel test.\n", more)
 		fmt.Fprintf(t.out, "Of %d compilations by bazel test, %d made an object that was new or different.\n", p.Compiled, different)
@@ -111,6 +125,8 @@ func (s *Side) add(x *Side) {
 	s.Executed += x.Executed
 	s.Replayed += x.Replayed
 	s.ByTrace += x.ByTrace
+	s.CasesExecuted += x.CasesExecuted
+	s.CasesReplayed += x.CasesReplayed
 	s.Cached += x.Cached
 	s.Failed += x.Failed
 	s.Compiled += x.Compiled

@@ -1,0 +1,151 @@
+package refgraph
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+)
+
+// Cases
+//
+// GoogleTest makes each test case by a factory, whose CreateTest is called for the cases that a filter selects, and for no
+// others. The closure of a case is the test's closure in which the factories of all other cases are stubs. What can't be
+// attributed to a factory (main, listeners, environments, registration, SetUpTestSuite, a case that is registered by hand) is
+// in the closure of every case.
+//
+// The walk is shared: it begins with all factories as stubs, and goes on from the factories of one case after the other.
+
+// Case is the part of a program that a test case reaches. See Closure.Cases.
+type Case struct {
+	// ID is the name of the classes that GoogleTest's macros make of the case, without namespaces: Suite_Name_Test, or
+	// gtest_suite_Suite_::Name for TYPED_TEST_P. All instantiations of a case have one ID. The rest has the ID "": it is what
+	// every case reaches.
+	ID   string
+	Hash Hash
+}
+
+// createTest matches CreateTest of GoogleTest's factories. Its group is the mangled class of the case. Source: GoogleTest 1.8
+// to 1.18, internal/gtest-internal.h and gtest-param-util.h.
+var createTest = lazyregexp.New(`^_ZN7testing8internal(?:15TestFactoryImpl|24ParameterizedTestFactory)I(.+)E10CreateTestEv$`)
+
+// caseID returns the ID of the case of a factory, given the mangled name of its CreateTest, or "".
+func caseID(function string) string {
+	m := createTest.FindStringSubmatch(function)
+	if m == nil {
+		return ""
+	}
+	// The names of a class and of the namespaces around it, in front of template arguments.
+	class, names := strings.TrimPrefix(m[1], "N"), []string(nil)
+	if rest, ok := strings.CutPrefix(class, "S"); ok { // a substitution for a namespace that was named before
+		_, class, ok = strings.Cut(rest, "_")
+		if !ok {
+			return ""
+		}
+	}
+	for len(class) > 0 && class[0] >= '1' && class[0] <= '9' {
+		n := 0
+		for len(class) > 0 && class[0] >= '0' && class[0] <= '9' && n < len(function) {
+			n, class = 10*n+int(class[0]-'0'), class[1:]
+		}
+		if n > len(class) {
+			return ""
+		}
+		names, class = append(names, class[:n]), class[n:]
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	id := names[len(names)-1]
+	if len(names) > 1 && strings.HasPrefix(names[len(names)-2], "gtest_suite_") {
+		id = names[len(names)-2] + "::" + id
+	}
+	return id
+}
+
+// findCases sets x.Cases. Files and initialisers are those of Closure.initialisers.
+func (x *Closure) findCases(files []int32, initialisers [][]int32) {
+	c := x.c
+	factories := map[string][]int32{}
+	for _, id := range c.order {
+		if name := caseID(c.comp(id).name); name != "" {
+			factories[name] = append(factories[name], id)
+		}
+	}
+	if x.NoCases = x.seesFunctions(); len(factories) == 0 {
+		x.NoCases = "no factory of GoogleTest's is reached"
+	}
+	if x.NoCases != "" {
+		return
+	}
+	// Members and others read the walk of the whole program.
+	whole := c.walk
+	c.walk = walk{numbers: make([]int32, len(whole.numbers)), text: whole.text}
+	c.stubs = map[int32]bool{}
+	for _, list := range factories {
+		for _, id := range list {
+			c.stubs[id] = true
+		}
+	}
+	defer func() { c.walk, c.stubs = whole, nil }()
+
+	h := sha256.New()
+	x.writeCode(h, "tasting cases 1", files, initialisers)
+	h.Write(x.additionsText())
+	rest := Case{}
+	h.Sum(rest.Hash[:0])
+	x.Cases = []Case{rest}
+	for name, list := range factories { // one that another case makes is a part of that case
+		if slices.ContainsFunc(list, func(id int32) bool { return c.numbers[id] == 0 }) {
+			for _, id := range list {
+				if c.numbers[id] != 0 {
+					x.Cases, x.NoCases = nil, "a case makes cases"
+					return
+				}
+				delete(c.stubs, id)
+			}
+			delete(factories, name)
+		}
+	}
+	common, placed := len(c.order), len(c.placed)
+	for _, name := range slices.Sorted(maps.Keys(factories)) {
+		list := factories[name] // in the order of the shared walk
+		slices.SortFunc(list, func(a, b int32) int { return int(c.numbers[a] - c.numbers[b]) })
+		b := frame.New("tasting case 1")
+		b.Bytes(rest.Hash[:])
+		b.String(name)
+		b.Int(len(list))
+		for _, id := range list {
+			b = binary.LittleEndian.AppendUint32(b, uint32(c.numbers[id]))
+			delete(c.stubs, id)
+			c.next = append(c.next, id)
+		}
+		h.Reset()
+		h.Write(b)
+		c.writeWalk(h)
+		one := Case{ID: name}
+		h.Sum(one.Hash[:0])
+		x.Cases = append(x.Cases, one)
+		for _, id := range list {
+			c.stubs[id] = true
+		}
+		for _, id := range c.order[common:] {
+			c.numbers[id] = 0
+		}
+		c.order, c.placed = c.order[:common], c.placed[:placed]
+	}
+}
+
+// stubOfCase returns the digest of the factory of another case.
+func (c *Composer) stubOfCase(id int32) digest {
+	x := c.comp(id)
+	b := frame.New("tasting case stub 1")
+	b.String(x.name)
+	b.Uint(uint64(x.align))
+	b.String(withoutContent(c.pool.descriptions[x.description]))
+	return digestOf(b)
+}

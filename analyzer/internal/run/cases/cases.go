@@ -1,0 +1,332 @@
+// Package cases knows what programs of GoogleTest say of their test cases: their names, the files test.xml and test.log, and
+// filters. docs/explanation/cases.md has the idea.
+//
+// A case is identified by the classes that GoogleTest's macros make of it (refgraph.Case.ID). All instantiations of a case,
+// by types or by parameters, are one case here. What a program reports under a name that belongs to no class, or to
+// several, is unattributed: it is executed whenever the program is.
+package cases
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/packed"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+)
+
+// Result is the result of a test case, or of one instantiation of it.
+type Result struct {
+	Suite, Name string
+	// Attributes and Content are those of its element in test.xml.
+	Attributes []Attribute `json:",omitempty"`
+	Content    string      `json:",omitempty"`
+	// Log is its part of the log.
+	Log string `json:",omitempty"`
+
+	id     string // of its case; "" if it is unattributed
+	failed bool
+	ran    bool
+}
+
+// Attribute is an attribute of an XML element.
+type Attribute struct{ Name, Value string }
+
+// FullName is the name in filters.
+func (r *Result) FullName() string { return r.Suite + "." + r.Name }
+
+// Run is what an execution of a program has reported.
+type Run struct {
+	Results []Result
+	log     []byte
+	text    *logText
+}
+
+// plainName matches names that are no patterns in a filter.
+var plainName = lazyregexp.New(`^[A-Za-z0-9_/]+$`)
+
+type document struct {
+	XMLName xml.Name `xml:"testsuites"`
+	Suites  []struct {
+		Name  string `xml:"name,attr"`
+		Cases []struct {
+			Name       string     `xml:"name,attr"`
+			Suite      string     `xml:"classname,attr"`
+			Attributes []xml.Attr `xml:",any,attr"`
+			Content    string     `xml:",innerxml"`
+			Failures   []struct{} `xml:"failure"`
+		} `xml:"testcase"`
+	} `xml:"testsuite"`
+}
+
+// Read reads test.xml and the log of an execution of a program with these cases. It is an error if a program of GoogleTest
+// hasn't written the file.
+func Read(text, log []byte, of []fingerprint.Case) (*Run, error) {
+	var d document
+	if err := xml.Unmarshal(text, &d); err != nil {
+		return nil, fmt.Errorf("test.xml: %w", err)
+	}
+	r, times := &Run{log: log, text: readLog(log)}, map[string]int{}
+	for _, s := range d.Suites {
+		for _, c := range s.Cases {
+			x := Result{Suite: c.Suite, Name: c.Name, Content: c.Content, failed: len(c.Failures) > 0}
+			status := ""
+			for _, a := range c.Attributes {
+				x.Attributes = append(x.Attributes, Attribute{a.Name.Local, a.Value})
+				if a.Name.Local == "status" {
+					status = a.Value
+				}
+			}
+			if status == "" || c.Suite != s.Name {
+				return nil, errors.New("test.xml isn't GoogleTest's")
+			}
+			x.ran = status == "run"
+			x.Log = r.text.segments[x.FullName()]
+			times[x.FullName()]++
+			r.Results = append(r.Results, x)
+		}
+	}
+	for i := range r.Results {
+		if x := &r.Results[i]; times[x.FullName()] == 1 {
+			x.id = idOf(x.Suite, x.Name, of)
+		}
+	}
+	return r, nil
+}
+
+// idOf returns the ID of the case with a name, or "" if there isn't exactly one.
+func idOf(suite, name string, of []fingerprint.Case) string {
+	if !plainName.MatchString(suite) || !plainName.MatchString(name) {
+		return ""
+	}
+	name, _, _ = strings.Cut(name, "/") // the parameter follows
+	found := ""
+	for part := range strings.SplitSeq(suite, "/") { // an instantiation, the suite, a type
+		for _, id := range []string{part + "_" + name + "_Test", "gtest_suite_" + part + "_::" + name} {
+			if id == found || !slices.ContainsFunc(of, func(c fingerprint.Case) bool { return c.ID == id }) {
+				continue
+			}
+			if found != "" {
+				return ""
+			}
+			found = id
+		}
+	}
+	return found
+}
+
+// Record is the recorded result of a case: of all its instantiations.
+type Record struct {
+	Format  int
+	Results []Result
+}
+
+const format = 1
+
+// maxRecord bounds the size of a record in bytes.
+const maxRecord = 64 << 20
+
+// of returns the results of a case, or for the rest the unattributed ones.
+func (r *Run) of(id string) *Record {
+	x := &Record{Format: format, Results: []Result{}}
+	for _, one := range r.Results {
+		if one.id == id {
+			x.Results = append(x.Results, one)
+		}
+	}
+	return x
+}
+
+// failedIDs returns the IDs of the cases that have failed.
+func (r *Run) failedIDs() (ids []string) {
+	for _, x := range r.Results {
+		if x.failed && x.id != "" && !slices.Contains(ids, x.id) {
+			ids = append(ids, x.id)
+		}
+	}
+	return ids
+}
+
+// without reports whether none of the results in records was executed once more.
+func (r *Run) without(records []*Record) bool {
+	ran := map[string]bool{}
+	for _, x := range r.Results {
+		ran[x.FullName()] = x.ran
+	}
+	return !slices.ContainsFunc(records, func(x *Record) bool {
+		return slices.ContainsFunc(x.Results, func(one Result) bool { return ran[one.FullName()] })
+	})
+}
+
+// Named reports whether a case with an ID may have a full name.
+func Named(full, id string) bool {
+	suite, name, _ := strings.Cut(full, ".")
+	return idOf(suite, name, []fingerprint.Case{{ID: id}}) != ""
+}
+
+// Failed returns the names of the cases that have failed.
+func (r *Run) Failed() (names []string) {
+	for _, x := range r.Results {
+		if x.failed {
+			names = append(names, x.FullName())
+		}
+	}
+	return names
+}
+
+// ran returns how many cases were executed.
+func (r *Run) ran() (n int) {
+	for _, x := range r.Results {
+		if x.ran {
+			n++
+		}
+	}
+	return n
+}
+
+// Encode returns the log of the store's result of the case.
+func (x *Record) Encode() ([]byte, error) {
+	b, err := json.Marshal(x)
+	if err != nil {
+		return nil, err
+	}
+	return packed.Pack(b)
+}
+
+// Decode reads what Encode has written.
+func Decode(r *store.Result) (*Record, error) {
+	x := new(Record)
+	if err := r.ReadDocument(x, maxRecord); err != nil {
+		return nil, err
+	}
+	if x.Format != format {
+		return nil, fmt.Errorf("%w: a case in format %d", store.ErrCorrupt, x.Format)
+	}
+	return x, nil
+}
+
+// Filter returns the filter that selects all but the results of records.
+func Filter(records []*Record) string {
+	var names []string
+	for _, x := range records {
+		for _, r := range x.Results {
+			names = append(names, r.FullName())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "-" + strings.Join(names, ":")
+}
+
+// Merge returns test.xml and the log of a test: the results of an execution, which may be nil, and replayed ones of records.
+func Merge(executed *Run, records []*Record) (text, log []byte) {
+	type suite struct {
+		name               string
+		results            []Result
+		failures, disabled int
+		replayed           map[int]bool
+	}
+	var suites []*suite
+	add := func(r Result, replayed bool) {
+		i := slices.IndexFunc(suites, func(s *suite) bool { return s.name == r.Suite })
+		if i < 0 {
+			i, suites = len(suites), append(suites, &suite{name: r.Suite, replayed: map[int]bool{}})
+		}
+		s := suites[i]
+		s.replayed[len(s.results)] = replayed
+		s.results = append(s.results, r)
+	}
+	if executed != nil {
+		log = append(log, executed.log...)
+		for _, r := range executed.Results {
+			add(r, false)
+		}
+	}
+	for _, x := range records {
+		for _, r := range x.Results {
+			add(r, true)
+			log = fmt.Appendf(log, "tasting: replayed %s\n%s", r.FullName(), r.Log)
+			if n := len(log); log[n-1] != '\n' {
+				log = append(log, '\n')
+			}
+		}
+	}
+	var b bytes.Buffer
+	all, failures, disabled, seconds := 0, 0, 0, time.Duration(0)
+	var body bytes.Buffer
+	for _, s := range suites {
+		took, n, f, d := time.Duration(0), len(s.results), 0, 0
+		var inner bytes.Buffer
+		for i, r := range s.results {
+			if r.attribute("status") == "notrun" {
+				d++
+			}
+			if r.failed {
+				f++
+			}
+			t, _ := time.ParseDuration(r.attribute("time") + "s")
+			took += t
+			r.write(&inner, s.replayed[i])
+		}
+		fmt.Fprintf(&body, "  <testsuite name=\"%s\" tests=\"%d\" failures=\"%d\" disabled=\"%d\" errors=\"0\" time=\"%.3f\">\n", escaped(s.name), n, f, d, took.Seconds())
+		body.Write(inner.Bytes())
+		body.WriteString("  </testsuite>\n")
+		all, failures, disabled, seconds = all+n, failures+f, disabled+d, seconds+took
+	}
+	fmt.Fprintf(&b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"%d\" failures=\"%d\" disabled=\"%d\" errors=\"0\" time=\"%.3f\" name=\"AllTests\">\n", all, failures, disabled, seconds.Seconds())
+	b.Write(body.Bytes())
+	b.WriteString("</testsuites>\n")
+	return b.Bytes(), log
+}
+
+func (r *Result) attribute(name string) string {
+	for _, a := range r.Attributes {
+		if a.Name == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// Seconds is how long the case took.
+func (r *Result) Seconds() float64 {
+	t, _ := time.ParseDuration(r.attribute("time") + "s")
+	return t.Seconds()
+}
+
+func escaped(s string) string {
+	var b bytes.Buffer
+	_ = xml.EscapeText(&b, []byte(s)) // a buffer takes all
+	return b.String()
+}
+
+// write writes the element of a case. A replayed one gets a property.
+func (r *Result) write(b *bytes.Buffer, replayed bool) {
+	fmt.Fprintf(b, "    <testcase name=\"%s\"", escaped(r.Name))
+	for _, a := range r.Attributes {
+		fmt.Fprintf(b, " %s=\"%s\"", a.Name, escaped(a.Value))
+	}
+	fmt.Fprintf(b, " classname=\"%s\"", escaped(r.Suite))
+	content := r.Content
+	if replayed {
+		const property, begin = `<property name="replayed" value="tasting"/>`, "<properties>"
+		if at := strings.Index(content, begin); at >= 0 {
+			content = content[:at+len(begin)] + property + content[at+len(begin):]
+		} else {
+			content = begin + property + "</properties>" + content
+		}
+	}
+	if content == "" {
+		b.WriteString(" />\n")
+		return
+	}
+	fmt.Fprintf(b, ">%s</testcase>\n", content)
+}

@@ -1,0 +1,234 @@
+package cases
+
+import (
+	"encoding/xml"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+)
+
+func list(ids ...string) (l []fingerprint.Case) {
+	for _, id := range append([]string{""}, ids...) {
+		l = append(l, fingerprint.Case{ID: id})
+	}
+	return l
+}
+
+func TestIDs(t *testing.T) {
+	of := list("Plain_One_Test", "P_Run_Test", "Ty_T1_Test", "gtest_suite_Tp_::Q", "A_B_C_Test", "gtest_suite_A_::B", "A_B_Test")
+	for name, want := range map[string]string{
+		"Plain.One": "Plain_One_Test", "Some/P.Run/0": "P_Run_Test", "P.Run/x": "P_Run_Test", "Ty/1.T1": "Ty_T1_Test", "Inst/Tp/0.Q": "gtest_suite_Tp_::Q",
+		"A_B.C": "A_B_C_Test", "A.B_C": "A_B_C_Test", // one class, one case
+		"A.B":         "", // two classes
+		"Plain.Other": "", "Ty/<int>.T1": "", "Plain.": "", ".": "",
+	} {
+		suite, name, _ := strings.Cut(name, ".")
+		if got := idOf(suite, name, of); got != want {
+			t.Errorf("%s.%s: %q, want %q", suite, name, got, want)
+		}
+	}
+}
+
+const someXML = `<?xml version="1.0" encoding="UTF-8"?>
+<testsuites tests="5" failures="1" disabled="1" errors="0" time="0.011" timestamp="2026-11-29T23:22:32.624" name="AllTests">
+  <testsuite name="Plain" tests="3" failures="1" disabled="1" skipped="0" errors="0" time="0.01" timestamp="2026-11-29T23:22:32.624">
+    <testcase name="One" file="a_test.cc" line="5" status="run" result="completed" time="0.004" timestamp="2026-11-29T23:22:32.624" classname="Plain" />
+    <testcase name="Two" file="a_test.cc" line="6" status="run" result="completed" time="0.006" timestamp="2026-11-29T23:22:32.624" classname="Plain">
+      <failure message="a_test.cc:6&#x0A;Expected &lt;equality&gt;" type=""><![CDATA[a_test.cc:6]]></failure>
+    </testcase>
+    <testcase name="DISABLED_Three" file="a_test.cc" line="21" status="notrun" result="suppressed" time="0." timestamp="1970-01-01T00:00:00.000" classname="Plain" />
+  </testsuite>
+  <testsuite name="Some/P" tests="2" failures="0" disabled="0" skipped="0" errors="0" time="0.001" timestamp="2026-11-29T23:22:32.624">
+    <testcase name="Run/0" value_param="&quot;1&quot;" file="a_test.cc" line="10" status="run" result="completed" time="0.001" timestamp="2026-11-29T23:22:32.624" classname="Some/P">
+      <properties>
+        <property name="key" value="1"/>
+      </properties>
+    </testcase>
+    <testcase name="Run/1" value_param="2" file="a_test.cc" line="10" status="run" result="completed" time="0." timestamp="2026-11-29T23:22:32.624" classname="Some/P" />
+  </testsuite>
+</testsuites>
+`
+
+const someLog = `Running main() from gmock_main.cc
+[==========] Running 4 tests from 2 test suites.
+[----------] Global test environment set-up.
+[----------] 2 tests from Plain
+[ RUN      ] Plain.One
+text without end[       OK ] Plain.One (4 ms)
+[ RUN      ] Plain.Two
+a_test.cc:6: Failure
+[  FAILED  ] Plain.Two (6 ms)
+[----------] 2 tests from Plain (10 ms total)
+
+[----------] 2 tests from Some/P
+[ RUN      ] Some/P.Run/0
+[       OK ] Some/P.Run/0 (1 ms)
+[ RUN      ] Some/P.Run/1
+[       OK ] Some/P.Run/1 (0 ms)
+[----------] 2 tests from Some/P (1 ms total)
+
+[----------] Global test environment tear-down
+[==========] 4 tests from 2 test suites ran. (11 ms total)
+[  PASSED  ] 3 tests.
+`
+
+var someIDs = list("Plain_One_Test", "Plain_Two_Test", "Plain_DISABLED_Three_Test", "P_Run_Test")
+
+func TestRead(t *testing.T) {
+	r, err := Read([]byte(someXML), []byte(someLog), someIDs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.Failed(), []string{"Plain.Two"}; !slices.Equal(got, want) {
+		t.Errorf("failed: %q", got)
+	}
+	if got, want := r.passed(), []string{"Plain_One_Test", "P_Run_Test"}; !slices.Equal(got, want) {
+		t.Errorf("passed: %q", got)
+	}
+	if got := r.ran(); got != 4 {
+		t.Errorf("ran: %d", got)
+	}
+	one := r.of("Plain_One_Test")
+	if len(one.Results) != 1 || one.Results[0].Log != "[ RUN      ] Plain.One\ntext without end[       OK ] Plain.One (4 ms)\n" || one.Results[0].Seconds() != 0.004 {
+		t.Errorf("%+v", one)
+	}
+	b, err := one.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Decode(&store.Result{Log: store.Content(b)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Results[0].id, again.Results[0].ran = "Plain_One_Test", true; !cmp.Equal(again, one, cmp.AllowUnexported(Result{})) {
+		t.Error(cmp.Diff(again, one, cmp.AllowUnexported(Result{})))
+	}
+	if got, want := Filter([]*Record{one, r.of("P_Run_Test")}), "-Plain.One:Some/P.Run/0:Some/P.Run/1"; got != want {
+		t.Errorf("filter %q", got)
+	}
+	if !r.without(nil) || r.without([]*Record{one}) || !r.without([]*Record{r.of("Plain_DISABLED_Three_Test")}) {
+		t.Error("what was executed once more isn't seen")
+	}
+	if !Named("Some/P.Run/7", "P_Run_Test") || Named("Some/P.Run/7", "Plain_One_Test") {
+		t.Error("names of cases")
+	}
+}
+
+func TestMerge(t *testing.T) {
+	r, err := Read([]byte(someXML), []byte(someLog), someIDs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	executed := &Run{Results: []Result{r.Results[1]}, log: []byte("executed\n")}
+	text, log := Merge(executed, []*Record{r.of("P_Run_Test"), r.of("Plain_One_Test")})
+	merged, err := Read(text, log, someIDs)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	var names []string
+	for _, x := range merged.Results {
+		names = append(names, x.FullName())
+	}
+	if want := []string{"Plain.Two", "Plain.One", "Some/P.Run/0", "Some/P.Run/1"}; !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+	if n := strings.Count(string(text), `<property name="replayed" value="tasting"/>`); n != 3 {
+		t.Errorf("%d cases are marked as replayed:\n%s", n, text)
+	}
+	if n := strings.Count(string(text), "<properties>"); n != 3 {
+		t.Errorf("%d lists of properties:\n%s", n, text)
+	}
+	if !strings.Contains(string(text), `<testsuites tests="4" failures="1" disabled="0" errors="0" time="0.011"`) || !strings.Contains(string(text), `value_param="&#34;1&#34;"`) {
+		t.Errorf("%s", text)
+	}
+	for _, want := range []string{"executed\n", "tasting: replayed Plain.One\n[ RUN      ] Plain.One\ntext without end[", "tasting: replayed Some/P.Run/1\n"} {
+		if !strings.Contains(string(log), want) {
+			t.Errorf("log lacks %q:\n%s", want, log)
+		}
+	}
+}
+
+// What a program has reported before it failed or crashed.
+func TestPassed(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		edit    []string // pairs of old and new text of the log
+		crashed string   // the log ends before this
+		want    string
+	}{
+		{"nothing", nil, "", "Plain_One_Test P_Run_Test"},
+		{"a failure of a suite", []string{"[----------] 2 tests from Plain\n", "[----------] 2 tests from Plain\na_test.cc:3: Failure\n"}, "", "P_Run_Test"},
+		{"a failure after a suite", []string{"[----------] 2 tests from Some/P (1", "a_test.cc:3: Failure\n[----------] 2 tests from Some/P (1"}, "", "Plain_One_Test"},
+		{"a case in a case", []string{"a_test.cc:6: Failure\n", "[ RUN      ] Plain.Inner\n[       OK ] Plain.Inner (0 ms)\n"}, "", ""},
+		{"a case twice", []string{"[ RUN      ] Some/P.Run/0\n[       OK ] Some/P.Run/0 (1 ms)\n", "[ RUN      ] Plain.One\n[       OK ] Plain.One (1 ms)\n"}, "", ""},
+		{"a crash", nil, "[       OK ] Some/P.Run/1", "Plain_One_Test"},
+		{"a crash right after a case that says that it has passed", nil, "[ RUN      ] Plain.Two", ""},
+		{"a crash in the middle of a line", nil, "Plain.Two\n", ""},
+	} {
+		text := someXML
+		log := strings.NewReplacer(tc.edit...).Replace(someLog)
+		var r *Run
+		var err error
+		if tc.crashed == "" {
+			r, err = Read([]byte(text), []byte(log), someIDs)
+		} else {
+			log = log[:strings.Index(log, tc.crashed)]
+			r = crashed([]byte(log), someIDs)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(r.passed(), " "); got != tc.want {
+			t.Errorf("%s: %q passed, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// A failure that belongs to no case keeps all from being recorded.
+func TestUnattributedFailure(t *testing.T) {
+	r, err := Read([]byte(someXML), []byte(someLog), list("Plain_One_Test", "P_Run_Test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.passed(); got != nil {
+		t.Errorf("%q", got)
+	}
+	if got := len(r.of("").Results); got != 2 {
+		t.Errorf("%d results belong to no case", got)
+	}
+}
+
+func TestNotGoogleTests(t *testing.T) {
+	for _, text := range []string{"", "<", "<testsuites>", "text", `<testsuite name="a"/>`,
+		`<testsuites><testsuite name="a"><testcase name="b" classname="a"/></testsuite></testsuites>`,
+		`<testsuites><testsuite name="a"><testcase name="b" status="run" classname="c"/></testsuite></testsuites>`,
+		someXML[:len(someXML)/2]} {
+		if r, err := Read([]byte(text), nil, someIDs); err == nil {
+			t.Errorf("%.40q was read: %+v", text, r)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(someXML), []byte(someLog))
+	f.Add([]byte(`<testsuites/>`), []byte("[ RUN      ] a.b\n[       OK ] a.b"))
+	f.Fuzz(func(t *testing.T, text, log []byte) {
+		crashed(log, someIDs).passed()
+		r, err := Read(text, log, someIDs)
+		if err != nil {
+			return
+		}
+		r.passed()
+		merged, _ := Merge(r, []*Record{r.of("Plain_One_Test")})
+		if err := xml.Unmarshal(merged, new(document)); err != nil && !strings.ContainsAny(string(text), "&\\\x00") {
+			t.Errorf("%v in\n%s", err, merged)
+		}
+		if b, err := r.of("").Encode(); err == nil {
+			_, _ = Decode(&store.Result{Log: store.Content(b)})
+		}
+	})
+}

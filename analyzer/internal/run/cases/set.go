@@ -1,0 +1,274 @@
+package cases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+	"golang.org/x/sync/errgroup"
+)
+
+// Set are the cases of a test that has no result.
+type Set struct {
+	label string
+	store store.Store
+	list  []fingerprint.Case // the first one is the rest
+	keys  []store.Key
+	known []*Record // of each case; nil if it isn't known
+}
+
+// transfers bounds the calls of a store at once.
+const transfers = 16
+
+// Wanted reports whether a test is to be decided by its cases.
+func Wanted(c *fingerprint.Config) bool { return len(c.Cases) > 0 || c.NoCases != "" }
+
+// Open returns the cases of a test with a key for run, and looks them up if asked. Its error is why the test is decided as a
+// whole.
+func Open(ctx context.Context, s store.Store, label string, c *fingerprint.Config, run *fingerprint.Run, lookUp bool) (*Set, error) {
+	if why := refusal(c, run); why != "" {
+		return nil, errors.New(why)
+	}
+	x := &Set{label, s, c.Cases, make([]store.Key, len(c.Cases)), make([]*Record, len(c.Cases))}
+	for i, one := range x.list {
+		var err error
+		if x.keys[i], err = fingerprint.Key(one.Of(c), run); err != nil {
+			return nil, err
+		}
+	}
+	r, err := s.Get(ctx, dependentKey(label))
+	switch {
+	case err == nil:
+		r.Close()
+		return nil, errors.New("its cases depend on each other")
+	case errors.Is(err, store.ErrNotAllowed) || !lookUp:
+		return x, nil
+	case !errors.Is(err, store.ErrNotFound):
+		return nil, err
+	}
+	x.each(func(i int) {
+		r, err := s.Get(ctx, x.keys[i])
+		if err != nil {
+			return
+		}
+		defer r.Close()
+		if r.ExitCode == 0 {
+			x.known[i], _ = Decode(r)
+		}
+	})
+	return x, nil
+}
+
+// refusal returns why a test is decided as a whole, or "".
+func refusal(c *fingerprint.Config, run *fingerprint.Run) string {
+	isGoogleTests := func(word string) bool {
+		return strings.HasPrefix(strings.TrimLeft(word, "-"), "gtest_") || strings.HasPrefix(word, "GTEST_") || strings.HasPrefix(word, "TESTBRIDGE_")
+	}
+	isSet := func(prefix string) bool {
+		return slices.ContainsFunc(run.Env, func(kv string) bool { return strings.HasPrefix(kv, prefix) })
+	}
+	switch {
+	case c.NoCases != "":
+		return c.NoCases
+	case len(c.Cases) < 3: // the rest and one
+		return "it has one case"
+	case run.Shards > 1, isSet("TEST_TOTAL_SHARDS="):
+		return "it is sharded"
+	case isSet("TESTBRIDGE_TEST_ONLY="):
+		return "--test_filter chooses its cases"
+	case slices.ContainsFunc(run.Args, isGoogleTests):
+		return "it has flags of GoogleTest"
+	case slices.ContainsFunc(run.Env, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return isGoogleTests(name) && !slices.Contains(fingerprint.SetByBazel, name)
+	}):
+		return "its environment has flags of GoogleTest"
+	}
+	return ""
+}
+
+// dependentKey is the key of the note that the cases of a test depend on each other.
+func dependentKey(label string) store.Key {
+	b := frame.New("tasting dependent cases 1")
+	b.String(label)
+	return b.Sum()
+}
+
+// each calls f with the index of each case, concurrently.
+func (x *Set) each(f func(i int)) {
+	var g errgroup.Group
+	g.SetLimit(transfers)
+	for i := range x.list {
+		g.Go(func() error { f(i); return nil })
+	}
+	_ = g.Wait() // f returns no error
+}
+
+// Len is the number of cases.
+func (x *Set) Len() int { return len(x.list) - 1 }
+
+// unknown are the IDs of cases that aren't known.
+func (x *Set) unknown() (ids []string) {
+	for i, one := range x.list {
+		if i > 0 && x.known[i] == nil {
+			ids = append(ids, one.ID)
+		}
+	}
+	return ids
+}
+
+// AllKnown reports whether the outcome of the test is known.
+func (x *Set) AllKnown() bool { return x.known[0] != nil && len(x.unknown()) == 0 }
+
+// SomeKnown reports whether the program has to be executed, but only some of its cases. A filter that selects no case would
+// show nothing of what all cases share.
+func (x *Set) SomeKnown() bool {
+	n := len(x.unknown())
+	return n > 0 && n < x.Len()
+}
+
+// String describes the cases that aren't known.
+func (x *Set) String() string {
+	const shown = 4
+	l := x.unknown()
+	n := len(l)
+	if n > shown {
+		l = append(l[:shown], "…")
+	}
+	return fmt.Sprintf("%d of %d: %s", n, x.Len(), strings.Join(l, ", "))
+}
+
+// Known returns the records of known cases.
+func (x *Set) Known() []*Record {
+	return slices.DeleteFunc(slices.Clone(x.known[1:]), func(r *Record) bool { return r == nil })
+}
+
+// all returns the records of known cases and of the rest.
+func (x *Set) all() []*Record {
+	if x.known[0] == nil {
+		return x.Known()
+	}
+	return append(x.Known(), x.known[0])
+}
+
+// KnowsRest reports whether the names that belong to no case are known.
+func (x *Set) KnowsRest() bool { return x.known[0] != nil }
+
+// MayHave reports whether the test may have a case of a name that isn't known.
+func (x *Set) MayHave(name string) bool {
+	for i, r := range x.known {
+		if r == nil && i > 0 && Named(name, x.list[i].ID) {
+			return true
+		}
+	}
+	return x.known[0] == nil || slices.ContainsFunc(x.known[0].Results, func(r Result) bool { return r.FullName() == name })
+}
+
+// Counts counts cases, with their instantiations.
+type Counts struct{ Executed, Replayed int }
+
+// XMLName is the name of the file with the cases in a result.
+const XMLName = "test.xml"
+
+// Replay returns the result of a test whose cases are all known.
+func (x *Set) Replay() (*store.Result, Counts) {
+	seconds := 0.0
+	for _, r := range x.all() {
+		for _, one := range r.Results {
+			seconds += one.Seconds()
+		}
+	}
+	end := time.Now()
+	return x.merge(nil, x.all(), end.Add(-time.Duration(seconds*float64(time.Second))), end)
+}
+
+func (x *Set) merge(executed *Run, records []*Record, start, end time.Time) (*store.Result, Counts) {
+	var n Counts
+	if executed != nil {
+		n.Executed = executed.ran()
+	}
+	for _, r := range records {
+		n.Replayed += len(r.Results)
+	}
+	text, log := Merge(executed, records)
+	r := &store.Result{Start: start, End: end, Log: store.Content(log), Files: []store.File{{Path: XMLName, Content: store.Content(text)}}}
+	r.Host, _ = os.Hostname()
+	return r, n
+}
+
+// Passed records the cases of an execution that has passed, given its result. If only unknown cases were to be executed, it
+// returns the result of the whole test, else the given one. Run is nil, and nothing is recorded, if the program hasn't
+// reported its cases.
+func (x *Set) Passed(run *Run, partial bool, result *store.Result) (*store.Result, Counts) {
+	if !partial || !run.without(x.Known()) { // a program that ignores filters has executed all
+		return result, Counts{Executed: run.ran()}
+	}
+	return x.merge(run, x.Known(), result.Start, result.End)
+}
+
+// Record records the cases of an execution that has passed and that aren't known. Result is that of the test.
+func (x *Set) Record(ctx context.Context, run *Run, result *store.Result) error {
+	return x.record(ctx, result, func(i int) bool { return x.known[i] == nil }, run)
+}
+
+func (x *Set) record(ctx context.Context, result *store.Result, which func(i int) bool, run *Run) (failed error) {
+	var mu sync.Mutex
+	x.each(func(i int) {
+		if !which(i) {
+			return
+		}
+		b, err := run.of(x.list[i].ID).Encode()
+		if err == nil {
+			err = store.RecordPass(ctx, x.store, x.keys[i], &store.Result{Host: result.Host, Start: result.Start, End: result.End, Log: store.Content(b)})
+		}
+		if _, flaky := errors.AsType[*store.FlakyError](err); !flaky && !store.IsRecorded(err) {
+			mu.Lock()
+			defer mu.Unlock()
+			failed = err
+		}
+	})
+	return failed
+}
+
+// Failed records the cases that passed in an execution of all cases that failed, and notes those that failed. It returns the
+// IDs of those that were known: their records are withdrawn.
+func (x *Set) Failed(ctx context.Context, run *Run, result *store.Result) (wrong []string, err error) {
+	passed, failed := run.passed(), run.failedIDs()
+	for i, one := range x.list {
+		if i == 0 || !slices.Contains(failed, one.ID) {
+			continue
+		}
+		if x.known[i] != nil {
+			wrong = append(wrong, one.ID)
+		}
+		// Without the note, a flaky case may be recorded.
+		_ = store.RecordFailure(ctx, x.store, x.keys[i], result)
+	}
+	err = x.record(ctx, result, func(i int) bool { return i > 0 && x.known[i] == nil && slices.Contains(passed, x.list[i].ID) }, run)
+	return wrong, err
+}
+
+// Keys are the keys of all cases.
+func (x *Set) Keys() []store.Key { return x.keys }
+
+// SetDependent remembers that the cases of the test depend on each other, by a result with the reason as its log.
+func (x *Set) SetDependent(ctx context.Context, reason *store.Result) error {
+	return x.store.Set(ctx, dependentKey(x.label), reason)
+}
+
+// Read reads the cases of an execution from its files. A program that failed may have left no test.xml.
+func (x *Set) Read(text, log []byte, passed bool) (*Run, error) {
+	r, err := Read(text, log, x.list)
+	if err != nil && !passed {
+		return crashed(log, x.list), nil
+	}
+	return r, err
+}

@@ -1,0 +1,280 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/cases"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+)
+
+// How cases are executed
+//
+// A test without a result is looked up by its cases (docs/explanation/cases.md). If some of them are known, "bazel test"
+// runs the test with a --test_filter that leaves these out. Bazel has the filter in its own key, so it takes no part of a test
+// for the whole. A test that fails so is run once more as a whole before it is called red: if it then passes, its cases
+// depend on each other, and it is decided as a whole from then on.
+
+// testCases are the cases of a test that has no result.
+type testCases struct {
+	*cases.Set
+	// partial is set if only the unknown ones are to be executed.
+	partial bool
+	// failed are the names of cases that failed when the others weren't executed.
+	failed []string
+	counts cases.Counts
+}
+
+// lookupCases looks up the cases of tests without a result.
+func (d *decisions) lookupCases(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, maxLookup)
+	defer cancel()
+	parallel(runtime.NumCPU(), len(d.tests), func(i int) {
+		t := d.tests[i]
+		if !t.hasKey() || !cases.Wanted(t.composed.Config) {
+			return
+		}
+		if err := d.findCases(ctx, t); err != nil && d.Explain {
+			d.say("%s is decided as a whole: %v", t.label, err)
+		}
+	})
+}
+
+// findCases looks up the cases of a test. Its error is why the test is decided as a whole.
+func (d *decisions) findCases(ctx context.Context, t *decision) error {
+	st := d.storeOf(t)
+	// A test that has failed with this very fingerprint is executed as a whole.
+	lookUp := d.Read && t.lookup.mayHaveTrace() && store.Noted(ctx, st, t.key) == nil
+	x, err := cases.Open(ctx, st, t.label, t.composed.Config, t.run, lookUp)
+	if err != nil {
+		return err
+	}
+	t.cases = &testCases{Set: x}
+	switch {
+	case x.AllKnown():
+		r, counts := x.Replay()
+		t.cases.counts, t.byCases = counts, true
+		t.hit(&store.Info{Host: r.Host, Start: r.Start, End: r.End}, d.auditShare())
+		if !d.DryRun {
+			d.keep(t, r)
+		}
+	case x.SomeKnown():
+		t.cases.partial = rand.Float64() >= d.auditShare()
+	}
+	return nil
+}
+
+// keep puts the files of a merged result where Bazel puts those of a test.
+func (d *decisions) keep(t *decision, r *store.Result) {
+	if d.JUnit != "" {
+		b, _ := io.ReadAll(reader(r.Files[0])) // of memory
+		t.xml = append(t.xml, b)
+	}
+	if err := d.write(t, t.key, r, d.files(t.subject, r)); err != nil {
+		d.say("warning: %s: its log can't be written: %v", t.label, err)
+	}
+}
+
+// maxFilter bounds the length of a filter, which is a variable in the environment. Cases beyond it are executed again.
+const maxFilter = 64 << 10
+
+// caseBatches returns batches of the tests of which only some cases are executed.
+func (d *decisions) caseBatches() (list []*batch) {
+	var together []*decision
+	for _, t := range d.tests {
+		switch {
+		case !t.isPartial():
+		case !t.cases.KnowsRest(): // the names that belong to no case aren't known
+			list = append(list, &batch{tests: []*decision{t}})
+		default:
+			together = append(together, t)
+		}
+	}
+	if len(together) > 0 {
+		list = append(list, &batch{tests: together})
+	}
+	for i, b := range list {
+		b.name = fmt.Sprintf("cases-%d", i)
+		b.filter = b.caseFilter()
+		b.flags = []string{"--test_filter=" + b.filter}
+	}
+	return list
+}
+
+// isPartial reports whether only some cases of a test are executed.
+func (t *decision) isPartial() bool {
+	return t.cases != nil && t.cases.partial && t.isRun() && !t.audit
+}
+
+// caseFilter leaves out the cases that are known for one of the batch's tests and that no other of them may have to execute.
+func (b *batch) caseFilter() string {
+	left := map[string]bool{}
+	var kept []*cases.Record
+	for _, t := range b.tests {
+		for _, r := range t.cases.Known() {
+			for _, one := range r.Results {
+				left[one.FullName()] = true
+			}
+		}
+	}
+	for _, t := range b.tests {
+		own := map[string]bool{}
+		for _, r := range t.cases.Known() {
+			for _, one := range r.Results {
+				own[one.FullName()] = true
+			}
+		}
+		for name := range left {
+			if !own[name] && t.cases.MayHave(name) {
+				delete(left, name)
+			}
+		}
+	}
+	size := 0
+	for _, t := range b.tests {
+		for _, r := range t.cases.Known() {
+			r := &cases.Record{Results: slices.DeleteFunc(slices.Clone(r.Results), func(one cases.Result) bool {
+				is := left[one.FullName()] && size < maxFilter
+				if delete(left, one.FullName()); is {
+					size += len(one.FullName()) + 1
+				}
+				return !is
+			})}
+			kept = append(kept, r)
+		}
+	}
+	return cases.Filter(kept)
+}
+
+// takeFailed takes the tests that didn't pass out of an execution of cases, and returns a batch that runs them as a whole, or nil.
+func (d *decisions) takeFailed(e *execution) *batch {
+	if e.filter == "" || e.code == bazel.ExitInterrupted {
+		return nil
+	}
+	again := filter(e.tests, func(t *decision) bool {
+		o := e.outcomes[t.label]
+		if len(o.attempts) == 0 {
+			return false
+		}
+		_, err := o.readCases(t.cases.Set)
+		return o.status != "PASSED" || err != nil
+	})
+	if len(again) == 0 {
+		return nil
+	}
+	for _, t := range again {
+		o := e.outcomes[t.label]
+		t.cases.failed = []string{"an unknown case"}
+		if r, err := o.readCases(t.cases.Set); err == nil && len(r.Failed()) > 0 {
+			t.cases.failed = r.Failed()
+		}
+		t.cases.partial = false
+		delete(e.outcomes, t.label)
+	}
+	e.tests = filter(e.tests, func(t *decision) bool { return !slices.Contains(again, t) })
+	if e.code == bazel.ExitTestsFailed {
+		e.code = bazel.ExitOK
+	}
+	d.say("%s failed without the cases that are known: running all cases", count(len(again), "test"))
+	return &batch{name: e.name + "-whole", tests: again}
+}
+
+// readCases reads the cases of an execution of a test from the files that Bazel has kept.
+func (o *outcome) readCases(of *cases.Set) (*cases.Run, error) {
+	var text, log []byte
+	for _, a := range o.attempts {
+		if a.run > 1 || a.attempt > 1 || a.shard > 1 {
+			return nil, errors.New("it was executed several times")
+		}
+		for name, into := range map[string]*[]byte{xmlName: &text, logName: &log} {
+			p, ok, err := a.file(name)
+			if err == nil && !ok {
+				err = errors.New("Bazel has kept no " + name)
+			}
+			if err == nil {
+				*into, err = os.ReadFile(p)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	b, err := io.ReadAll(ownLog(store.Content(log)))
+	if err != nil {
+		return nil, err
+	}
+	return of.Read(text, b, o.status == "PASSED")
+}
+
+// passedCases reads the cases of a test that has passed. It returns nil if nothing is recorded by cases, and else the result of
+// the whole test.
+func (r *recorder) passedCases(ctx context.Context, d *decisions, t *confirmed, result *store.Result) (*cases.Run, *store.Result) {
+	if t.cases == nil {
+		return nil, result
+	}
+	run, err := t.readCases(t.cases.Set)
+	if err == nil && slices.ContainsFunc(result.Files, func(f store.File) bool { return f.Path != xmlName }) {
+		err = errors.New("it writes files besides test.xml")
+	}
+	if err != nil {
+		if r.Explain {
+			r.say("%s isn't recorded by its cases: %v", t.label, err)
+		}
+		return nil, result
+	}
+	if t.cases.failed != nil {
+		r.sayDependent(ctx, t, t.cases.failed)
+		return nil, result
+	}
+	whole, counts := t.cases.Passed(run, t.cases.partial, result)
+	t.cases.counts = counts
+	if whole != result {
+		d.keep(t.decision, whole)
+	}
+	return run, whole
+}
+
+// recordFailedCases records what a whole execution that failed says of the cases.
+func (r *recorder) recordFailedCases(ctx context.Context, t *confirmed) {
+	if t.cases == nil || t.cases.partial {
+		return
+	}
+	run, err := t.readCases(t.cases.Set)
+	if err != nil {
+		return
+	}
+	wrong, err := t.cases.Failed(ctx, run, r.failure(""))
+	if err != nil {
+		r.addRefusal("recorded by its cases", err)
+	}
+	if len(wrong) > 0 {
+		r.say("AUDIT FAILED: of %s these cases have failed, and their passes were recorded: %s", t.label, strings.Join(wrong, ", "))
+		r.sayDependent(ctx, t, wrong)
+	}
+}
+
+// sayDependent remembers that the cases of a test depend on each other.
+func (r *recorder) sayDependent(ctx context.Context, t *confirmed, names []string) {
+	why := strings.Join(names, ", ")
+	r.say("the cases of %s depend on each other, or its keys lack something (%s): it is decided as a whole from now on", t.label, why)
+	if err := t.cases.SetDependent(ctx, r.failure(why+"\n")); err != nil {
+		r.addRefusal("remembered", err)
+	}
+}
+
+// caseCounts are the cases of a run, for its summary and its report.
+func (t *decision) caseCounts() *report.Cases {
+	if t.cases == nil || t.cases.counts == (cases.Counts{}) {
+		return nil
+	}
+	return &report.Cases{Executed: t.cases.counts.Executed, Replayed: t.cases.counts.Replayed}
+}

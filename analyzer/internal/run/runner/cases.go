@@ -1,0 +1,160 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/cases"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
+)
+
+// filterVariable has the filter by which Bazel has a test execute some of its cases (--test_filter).
+const filterVariable = "TESTBRIDGE_TEST_ONLY"
+
+// testCases are the cases of a test that has no result (docs/explanation/cases.md).
+type testCases struct {
+	*cases.Set
+	failed []string // names of cases that failed without the known ones
+	filter string   // of the last execution
+}
+
+// openCases looks up the cases of a test. It returns nil if the test is decided as a whole.
+func (r *runner) openCases(s *openStore, read bool, key store.Key, run *fingerprint.Run) *testCases {
+	label := r.env.get("TEST_TARGET")
+	if !cases.Wanted(r.config) || label == "" {
+		return nil
+	}
+	x := &testCases{}
+	// The store is used later, too, each time with a limit of its own.
+	err := s.do(maxGet, func(ctx context.Context, st store.Store) (err error) {
+		// A test that has failed with this very fingerprint is executed as a whole.
+		x.Set, err = cases.Open(ctx, st, label, r.config, run, read && store.Noted(ctx, st, key) == nil)
+		return err
+	})
+	if err != nil {
+		r.say("decided as a whole: %v", err)
+		return nil
+	}
+	return x
+}
+
+// executeCases executes the cases that aren't known, and all if that fails. The caller closes the spool.
+func (r *runner) executeCases(rec *recorder) (o *outcome, s *spool, err error) {
+	if c := rec.cases; c != nil && c.SomeKnown() {
+		c.filter = cases.Filter(c.Known())
+		r.say("only cases run whose outcome isn't known, %s", c)
+		s = newSpool()
+		if o, err = r.executeWith(filterVariable+"="+c.filter, s, nil); err != nil {
+			return nil, s, err
+		}
+		run, err := r.readCases(c, s)
+		if o.code == 0 && o.signal == 0 && err == nil || o.obstacle != "" {
+			return o, s, nil
+		}
+		r.say("failed without the cases that are known: running all cases")
+		if err := trace.CleanTest(r.env.get); err != nil {
+			return nil, s, fmt.Errorf("all cases can't be run: %w", err)
+		}
+		s.Close()
+		c.filter, c.failed = "", []string{"an unknown case"}
+		if run != nil && len(run.Failed()) > 0 {
+			c.failed = run.Failed()
+		}
+	}
+	s = newSpool()
+	o, err = r.execute(s, rec.traces)
+	return o, s, err
+}
+
+// executeWith executes the test with one more variable.
+func (r *runner) executeWith(variable string, s *spool, t *traces) (*outcome, error) {
+	env := r.Env
+	defer func() { r.Env = env }()
+	r.Env = append(slices.Clone(env), variable)
+	return r.execute(s, t)
+}
+
+// readCases reads the cases of an execution that has passed.
+func (r *runner) readCases(c *testCases, s *spool) (*cases.Run, error) {
+	text, err := os.ReadFile(r.env.get("XML_OUTPUT_FILE"))
+	if err != nil {
+		return nil, err
+	}
+	log, err := io.ReadAll(s.Content())
+	if err != nil {
+		return nil, err
+	}
+	return c.Read(text, log, true)
+}
+
+// passedCases returns the result of the whole test, given that of an execution that has passed. Run is nil if nothing is
+// recorded by cases.
+func (r *runner) passedCases(rec *recorder, s *spool, res *store.Result) (run *cases.Run, whole *store.Result) {
+	c := rec.cases
+	if c == nil || slices.ContainsFunc(res.Files, func(f store.File) bool { return f.Path != xmlFile }) {
+		return nil, res
+	}
+	run, err := r.readCases(c, s)
+	if err != nil {
+		return nil, res
+	}
+	if c.failed != nil {
+		r.sayDependent(rec, c.failed)
+		return nil, res
+	}
+	whole, _ = c.Passed(run, c.filter != "", res)
+	if whole != res {
+		file := r.env.get("XML_OUTPUT_FILE")
+		if err := os.Remove(file); err == nil {
+			err = r.placeFiles(whole.Files)
+			if err != nil {
+				r.say("no test.xml: %v", err)
+			}
+		}
+		replayed := io.NewSectionReader(whole.Log, res.Log.Size(), whole.Log.Size()-res.Log.Size())
+		if _, err := io.Copy(r.Stdout, replayed); err != nil {
+			r.say("the log could not be written: %v", err)
+		}
+	}
+	return run, whole
+}
+
+// failedCases records what a whole execution that failed says of the cases.
+func (r *runner) failedCases(rec *recorder, s *spool, res *store.Result) {
+	c := rec.cases
+	if c == nil || c.filter != "" {
+		return
+	}
+	text, _ := os.ReadFile(r.env.get("XML_OUTPUT_FILE")) // there is none after a crash
+	log, err := io.ReadAll(s.Content())
+	if err != nil {
+		return
+	}
+	run, err := c.Read(text, log, false)
+	if err != nil {
+		return
+	}
+	var wrong []string
+	_ = rec.store.do(maxStore, func(ctx context.Context, _ store.Store) (err error) { // nothing is lost if that doesn't work
+		wrong, err = c.Failed(ctx, run, &store.Result{ExitCode: 1, Host: res.Host, Start: res.Start, End: res.End, Log: store.Content(nil)})
+		return err
+	})
+	if len(wrong) > 0 {
+		r.sayDependent(rec, wrong)
+	}
+}
+
+// sayDependent remembers that the cases of the test depend on each other.
+func (r *runner) sayDependent(rec *recorder, names []string) {
+	why := strings.Join(names, ", ")
+	r.say("its cases depend on each other, or its keys lack something (%s): it is decided as a whole from now on", why)
+	_ = rec.store.do(maxStore, func(ctx context.Context, _ store.Store) error {
+		return rec.cases.SetDependent(ctx, &store.Result{ExitCode: 1, Log: store.Content([]byte(why + "\n"))})
+	})
+}
