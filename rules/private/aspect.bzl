@@ -26,7 +26,7 @@ So a dependency that the aspect can't see into costs precision, never soundness.
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":compose.bzl", "compose_arguments", "data_files", "declare_program", "files_of_runfiles", "is_linkable", "runfiles_without")
-load(":link.bzl", "aliases", "describe_libraries", "describe_link", "scripts_of", "unit_file")
+load(":link.bzl", "aliases", "describe_libraries", "describe_link", "scripts_of", "unit_file", "unit_files")
 load(":manifests.bzl", "LINKS", "compiled_units", "declare", "precompiled_manifest", "source_of", "toolchain_files", "variables_of_toolchain")
 load(":probe.bzl", "ProbeInfo", "describe_tools", "is_usual", "run_probe", "tool_words", "tools_of")
 load(":providers.bzl", "TastingInfo", "TastingRunnerInfo")
@@ -354,7 +354,7 @@ def _tasting_aspect_impl(target, ctx):
 
     infos = [t[TastingInfo] for name, t in dependencies if name != "data" and TastingInfo in t]
     names = aliases(target)
-    own = [unit_file(unit) for unit in compiled_units(ctx, target, dependencies)] + _precompiled(ctx, names)
+    own = [entry for units in compiled_units(ctx, target, dependencies) for entry in unit_files(units)] + _precompiled(ctx, names)
     known = {file: entry for entry in own for file in entry.files}
     usual = is_usual(ctx)
     own = describe_libraries(ctx, target, link, names, known, infos, usual) + own

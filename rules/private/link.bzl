@@ -26,13 +26,31 @@ visibility(["//rules", "//rules/..."])
 # Bazel's own actions that give a library a second name.
 _ALIAS_MNEMONICS = ["SolibSymlink", "Symlink"]
 
-def unit_file(unit, names = [], scripts = []):
+def unit_files(units):
+    """What is known of the objects of a target that are linked together.
+
+    Args:
+      units: list of struct(object, manifest, source).
+
+    Returns:
+      list of struct, see TastingInfo.linked.
+    """
+    together = struct(
+        name = units[0].object.path,
+        size = len(units),
+        manifests = depset([unit.manifest for unit in units]),
+        sources = depset([unit.source or unit.manifest for unit in units]),
+    )
+    return [unit_file(unit, together = together) for unit in units]
+
+def unit_file(unit, names = [], scripts = [], together = None):
     """What is known of a file that speaks for itself.
 
     Args:
       unit: struct(object, manifest, source).
       names: list of File, other names for it.
       scripts: list of File that a link with it reads as well.
+      together: see TastingInfo.linked.
 
     Returns:
       struct, see TastingInfo.linked.
@@ -44,6 +62,7 @@ def unit_file(unit, names = [], scripts = []):
         manifests = depset([unit.manifest]),
         sources = depset([unit.source or unit.manifest]),
         scripts = tuple(scripts),
+        together = together,
     )
 
 def aliases(target):
@@ -222,17 +241,26 @@ def describe_link(ctx, target, action, output, names, kind, known, infos, usual)
             declared = {f: None for f in inputs if f not in excluded and f not in probe.inputs and f.extension != "processed" and not is_linkable(f)}
         scripts.extend(scripts_of(ctx, action, declared))
 
+    # Tests that link all of a target share its list.
+    shared = {}
+    for entry in used:
+        if entry.together:
+            shared.setdefault(entry.together.name, []).append(entry)
+    shared = {name: entries[0].together for name, entries in shared.items() if len(entries) == entries[0].together.size}
+    alone = [entry for entry in used if entry.unit and not (entry.together and entry.together.name in shared)]
+
     return struct(
         files = tuple([output] + names),
         unit = None,
+        together = None,
         links = tuple({x: None for x in [described] + [x for entry in libraries for x in entry.links]}),
         manifests = depset(
-            [unit.manifest for unit in units],
-            transitive = [entry.manifests for entry in libraries],
+            [entry.unit.manifest for entry in alone],
+            transitive = [entry.manifests for entry in shared.values() + libraries],
         ),
         sources = depset(
-            [unit.source or unit.manifest for unit in units],
-            transitive = [entry.sources for entry in libraries],
+            [entry.unit.source or entry.unit.manifest for entry in alone],
+            transitive = [entry.sources for entry in shared.values() + libraries],
         ),
         scripts = tuple({s: None for s in scripts}),
     )

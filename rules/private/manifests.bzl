@@ -263,8 +263,8 @@ def compiled_units(ctx, target, dependencies):
       dependencies: list of (attribute, Target).
 
     Returns:
-      list of struct(object, manifest, source): File, its manifest, and that of
-      its source or None.
+      list of lists of struct(object, manifest, source): File, its manifest, and that of
+      its source or None. A link that takes one object of a list mostly takes all.
     """
     headers = None
     sources = None
@@ -290,4 +290,4 @@ def compiled_units(ctx, target, dependencies):
             variants.setdefault((object.path.endswith(".pic.o"), assembly), []).append(unit)
     for (_, assembly), units in variants.items():
         _object_manifests(ctx, units, "Reading objects of %{label}", ["--assembly"] if assembly else [])
-    return [unit for units in variants.values() for unit in units]
+    return variants.values()

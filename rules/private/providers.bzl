@@ -13,7 +13,8 @@ itself, struct(object, manifest, source), the last None if it is known by nothin
 but its object; else None. `links`: tuple of struct(file, line): descriptions of how it
 is linked, its own first, and the `line_key`, None for an archive. `manifests`: depset of File: what is in it. `sources`: the
 same, by the sources where that is possible. `scripts`: tuple of File: what else
-its link reads.""",
+its link reads. `together`: for an object that its target compiles, struct(name, size, manifests, sources) of all that
+are linked together with it; else None.""",
         "manifests": "depset of File: the manifests of all that the target links.",
         "data": """runfiles: what the target and its dependencies can read at run time,
 without the shared libraries in `linked`.""",

@@ -163,8 +163,8 @@ sub compiled {
 sub deps { my ($of) = @_; my %seen; return grep { !$seen{$_}++ } map { $label{$_} // () } @{ $unified_info{depends}{$of} || [] } }
 
 print "# Written by build.pl.\nload(\"\@rules_cc//cc:defs.bzl\", \"cc_binary\", \"cc_library\", \"cc_test\")\n\n";
-print 'RECIPES = glob(', list(0, 'Configure', 'apps/*.cnf', 'apps/*.pem', 'apps/*.srl', 'apps/*.pl', 'configdata.pm', 'test/**', 'tools/c_rehash', 'util/**'),
-    ', exclude = ', list(0, 'test/*.c', 'test/*.h'), ")\n\n";
+print 'filegroup(name = "recipes", srcs = glob(', list(0, 'Configure', 'apps/*.cnf', 'apps/*.pem', 'apps/*.srl', 'apps/*.pl', 'configdata.pm', 'test/**', 'tools/c_rehash', 'util/**'),
+    ', exclude = ', list(0, 'test/*.c', 'test/*.h'), "))\n\nRECIPES = [\":recipes\"]\n\n";
 rule('cc_library', name => 'headers', hdrs => 'glob(["**/*.h", "**/*.inc"])', includes => ['include'],
     textual_hdrs => 'glob(["crypto/**/*.c", "engines/*.c", "ssl/**/*.c", "test/*.c"])');
 my @library = (flags('LIB_CFLAGS'), flags('LIB_CPPFLAGS'));

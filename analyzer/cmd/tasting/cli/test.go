@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -69,6 +70,9 @@ tests, 8 interrupted.`,
 	return t
 }
 
+// gcPercent has the process collect garbage less often than by default: it is short-lived, and most of its memory is in use.
+const gcPercent = 400
+
 // run runs the tests that args name.
 func (t *tester) run(args []string) (err error) {
 	if t.Args, err = command.ParseOwn(t.cmd, args); err != nil {
@@ -107,6 +111,7 @@ func (t *tester) run(args []string) (err error) {
 			fmt.Fprintf(t.Err, "tasting: warning: the store can't be created: %v; tests run, and nothing is recorded there\n", err)
 		}
 	}
+	debug.SetGCPercent(gcPercent)
 	code, err := driver.Test(t.cmd.Context(), &t.Options)
 	if err != nil {
 		return err

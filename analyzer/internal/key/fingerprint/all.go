@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"runtime"
 	"slices"
@@ -244,7 +245,7 @@ func newBatch(tests []*Test) *batch {
 	}
 	opened := make([]bool, len(tests))
 	parallel(len(tests), func(i int) {
-		opened[i] = len(tests[i].Links)+len(tests[i].Files) > 1 && tests[i].mayBeOpened(b.data.isProgram)
+		opened[i] = len(tests[i].Links)+len(tests[i].Files) > 1 && tests[i].mayBeOpened(b.data.stat, b.data.isProgram)
 	})
 	all := map[string]bool{}
 	for i, t := range tests {
@@ -580,8 +581,13 @@ func (b *batch) composers() *sync.Pool {
 	return &sync.Pool{New: func() any { return b.pool.NewComposer() }}
 }
 
-// digests caches the digests of files, and which of them are programs.
-type digests struct{ files, programs sync.Map }
+// digests caches what is known of files: their digests, which of them are programs, and what they are. Tests share data.
+type digests struct{ files, programs, infos sync.Map }
+
+func (d *digests) stat(file string) (os.FileInfo, error) {
+	once, _ := d.infos.LoadOrStore(file, sync.OnceValues(func() (os.FileInfo, error) { return os.Stat(file) }))
+	return once.(func() (os.FileInfo, error))()
+}
 
 func (d *digests) isProgram(file string) bool {
 	once, _ := d.programs.LoadOrStore(file, sync.OnceValue(func() bool { return isProgram(file) }))

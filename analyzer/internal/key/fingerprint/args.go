@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -72,6 +73,9 @@ func inDir(dir, name string) string {
 
 // splitData splits RUNFILES_PATH=FILE. Both may contain "=": it returns each way that leaves the name of a file.
 func splitData(dir, s string) (files []DataFile) {
+	if path, file, ok := strings.Cut(s, "="); ok && path != "" && file != "" && !strings.Contains(file, "=") {
+		return []DataFile{{Path: path, File: inDir(dir, file)}} // whether it exists shows when it is read
+	}
 	for i, c := range []byte(s) {
 		if c != '=' || i == 0 {
 			continue

@@ -2,13 +2,14 @@ package fingerprint
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/packed"
 )
@@ -100,7 +101,7 @@ func EncodeClosure(r *Report) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(&x)
+	text, err := json.Marshal(&x, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func EncodeClosure(r *Report) ([]byte, error) {
 }
 
 func closureFile(run closureRun, report []byte) ([]byte, error) {
-	line, err := json.Marshal(run)
+	line, err := json.Marshal(run, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return nil, err
 	}
@@ -154,11 +155,11 @@ func DecodeClosure(b []byte) (*Report, error) {
 		return bad(err)
 	}
 	var x closureReport
-	if err := json.Unmarshal(text, &x); err != nil {
+	if err := json.Unmarshal(text, &x, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return bad(err)
 	}
 	var of closureRun
-	if err := json.Unmarshal(run, &of); err != nil {
+	if err := json.Unmarshal(run, &of, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return bad(err)
 	}
 	r := &x.Report

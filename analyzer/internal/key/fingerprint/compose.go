@@ -219,10 +219,10 @@ func symbolContributions(code *summary, undefined []string) (l []Contribution) {
 func (c *Config) addTestData(t *Test, data *digests) (files []string, err error) {
 	var links []string
 	for _, d := range t.Data {
-		if err := addData(c, &files, &links, data.digest, d.Path, d.File); err != nil {
+		if err := addData(c, &files, &links, data.stat, data.digest, d.Path, d.File); err != nil {
 			return nil, fmt.Errorf("data %s: %w", d.Path, err)
 		}
-		if info, err := os.Stat(d.File); err == nil && info.IsDir() {
+		if info, err := data.stat(d.File); err == nil && info.IsDir() {
 			c.Directories = append(c.Directories, d.Path)
 		}
 	}
@@ -429,7 +429,7 @@ func (c *Config) StaleDirectory(at func(path string) string) string {
 	var links []string
 	for _, dir := range c.Directories {
 		var now Config
-		if err := addData(&now, new([]string), &links, digest, dir, at(dir)); err != nil {
+		if err := addData(&now, new([]string), &links, os.Stat, digest, dir, at(dir)); err != nil {
 			return dir
 		}
 		then := slices.DeleteFunc(slices.Clone(c.Data), func(f File) bool { return !strings.HasPrefix(f.Path, dir+"/") })
@@ -448,8 +448,8 @@ func (c *Config) StaleDirectory(at func(path string) string) string {
 // addData adds a file, or all files in a directory, to the data as name. A symbolic link is hashed with the content of its
 // target, and in a directory with the target's name, unless that is absolute and so differs between machines. The
 // operating system refuses to follow a cycle.
-func addData(c *Config, files, links *[]string, digest digester, name, file string) error {
-	info, err := os.Stat(file)
+func addData(c *Config, files, links *[]string, stat statter, digest digester, name, file string) error {
+	info, err := stat(file)
 	if err != nil {
 		// A dangling link is an input, too: its content is the name of its target.
 		if target, lerr := os.Readlink(file); lerr == nil && errors.Is(err, fs.ErrNotExist) {
@@ -484,7 +484,7 @@ func addData(c *Config, files, links *[]string, digest digester, name, file stri
 		if target, err := os.Readlink(filepath.Join(file, e.Name())); err == nil && !filepath.IsAbs(target) {
 			*links = append(*links, name+"/"+e.Name()+" -> "+target)
 		}
-		if err := addData(c, files, links, digest, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
+		if err := addData(c, files, links, stat, digest, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -498,7 +498,7 @@ func emptyFile(name string) File {
 
 // mayBeOpened reports whether another program may open the test's shared libraries, and so reach code in them that the test
 // doesn't reach. It may be among the data, or a program of the system that gets a library's name.
-func (t *Test) mayBeOpened(isProgram func(file string) bool) bool {
+func (t *Test) mayBeOpened(stat statter, isProgram func(file string) bool) bool {
 	found := len(t.Opens) > 0
 	look := func(file string) (fileDigest, error) {
 		found = found || isProgram(file)
@@ -508,7 +508,7 @@ func (t *Test) mayBeOpened(isProgram func(file string) bool) bool {
 		if found {
 			break
 		}
-		_ = addData(new(Config), new([]string), new([]string), look, d.Path, d.File) // its reader returns the error
+		_ = addData(new(Config), new([]string), new([]string), stat, look, d.Path, d.File) // its reader returns the error
 	}
 	return found
 }
@@ -535,7 +535,10 @@ func isProgram(file string) bool {
 // libraryWord matches words that name a shared library, or a directory in which Bazel puts some.
 var libraryWord = lazyregexp.New(`\.so\b|\b_solib_`)
 
-type digester func(file string) (fileDigest, error)
+type (
+	digester func(file string) (fileDigest, error)
+	statter  func(file string) (os.FileInfo, error)
+)
 
 // fileDigest is the SHA-256 of the content of a file, in hex, and whether its owner may execute it.
 type fileDigest struct {

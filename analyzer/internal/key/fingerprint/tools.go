@@ -3,6 +3,7 @@ package fingerprint
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
@@ -25,7 +26,7 @@ func (t *Tools) Write(output string) error {
 	for _, f := range t.Files {
 		// The directory of a module depends on the version of Bazel.
 		name := externalDir.ReplaceAllString(linkflags.Neutral(f), "external/")
-		if err := addData(&c, &files, &links, digest, name, f); err != nil {
+		if err := addData(&c, &files, &links, os.Stat, digest, name, f); err != nil {
 			return fmt.Errorf("tool %s: %w", f, err)
 		}
 	}
