@@ -29,6 +29,7 @@ type Evidence struct {
 	Test func(t *fingerprint.Test)
 	// More faults: see Faults.
 	sorted, noShared, noArgs bool
+	otherCase                bool
 	forget                   func(file string, s trace.Symbol) bool
 }
 

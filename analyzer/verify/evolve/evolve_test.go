@@ -37,8 +37,8 @@ func example(changes ...string) *Program {
 			"b.h": "int b();\n", "b.cc": "#include \"b.h\"\n#include \"c.h\"\nint b() { return c() + 2; }\n",
 			"c.h": "enum { k = 5 };\nint c();\n", "c.cc": "#include \"c.h\"\nstatic int x = 40;\nint c() { return x; }\n",
 			"plain.c": "static int n = 1;\nint plain(void) { return n; }\nint idle(void) { return 2; }\n",
-			"ta.cc":   "#include \"print.h\"\n#include \"a.h\"\nint main() { printf(\"%d\\n\", a()); }\n",
-			"tb.cc":   "#include \"print.h\"\n#include \"b.h\"\nint main() { printf(\"%d\\n\", b()); }\n",
+			"ta.cc":   "#include \"print.h\"\n#include \"a.h\"\nint main() { printf(\"%d\\n\", a()); return 0; }\n",
+			"tb.cc":   "#include \"print.h\"\n#include \"b.h\"\nint main() { printf(\"%d\\n\", b()); return 0; }\n",
 			"tp.c":    "int printf(const char *, ...);\nint plain(void);\nint main(void) { printf(\"%d\\n\", plain()); return 0; }\n",
 			"data":    "1\n",
 		},
@@ -194,6 +194,47 @@ func TestAxioms(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// Test cases in the place of tests: a case runs if what it reaches has changed, or what all cases share.
+func TestCases(t *testing.T) {
+	b := newBuilder(t)
+	for _, c := range []struct{ change, want string }{
+		{"", ""},
+		{"a.cc|+ 1|+ 3", "ta"},
+		{"b.cc|+ 2|+ 3", "tb"},
+		{"c.cc|40|41", "ta tb"},
+		{"a.cc|7|8", ""},
+	} {
+		p := ByCases(example(c.change))
+		for role := range uint64(roles) {
+			for i, r := range p.Revisions {
+				p.Revisions[i] = example(c.change).Revisions[i].byCases(role)
+				if n := len(p.Revisions[i].Tests); n != len(r.Tests) || len(p.Revisions[i].Tests[n-1].Args) != 1 {
+					t.Fatalf("%d tests: %+v", n, p.Revisions[i].Tests)
+				}
+			}
+			trace, err := Check(t.Context(), b, p, func(p Passes) []Tool { return []Tool{OursByCases("cases", p, &Evidence{})} })
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(trace.Results["cases"][1].Selected, " ")
+			want := c.want
+			switch {
+			case want == "", role == alone, role == variable: // no text gets longer
+			case role == suite, role == generator, want == "ta": // registration refers to all of them
+				want = "ta tb"
+			}
+			if got != want {
+				t.Errorf("%q, role %d: %q is selected, want %q", c.change, role, got, want)
+			}
+			for _, v := range trace.Check() {
+				if v.Kind != Precision {
+					t.Error(v)
+				}
+			}
 		}
 	}
 }

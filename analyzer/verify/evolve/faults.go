@@ -23,6 +23,8 @@ type Fault struct {
 	new   func() *Evidence
 	// Traces is set if the tool with traces has the fault.
 	Traces bool
+	// Cases is set if the tool by cases has the fault. It is shown by programs of ByCases.
+	Cases bool
 }
 
 var evidences atomic.Int64
@@ -36,14 +38,17 @@ func (f Fault) Evidence() *Evidence {
 
 // Tool is this tool with the fault.
 func (f Fault) Tool(p Passes) Tool {
-	if f.Traces {
+	switch {
+	case f.Traces:
 		return OursWithTraces(f.Name, p, f.Evidence())
+	case f.Cases:
+		return OursByCases(f.Name, p, f.Evidence())
 	}
 	return Ours(f.Name, p, f.Evidence())
 }
 
 // Faults are what the checker is checked with (docs/contributing/verification.md).
-var Faults = slices.Concat(staticFaults, traceFaults)
+var Faults = slices.Concat(staticFaults, traceFaults, caseFaults)
 
 var staticFaults = []Fault{
 	{Name: "virtual tables", Text: "no class has a virtual table", Modes: []string{"F1+vtable"}, new: drop("_ZTV")},
@@ -104,14 +109,14 @@ var traceFaults = []Fault{
 	forgetting("traces without threads", "what another thread enters isn't seen", []string{"C1+thread"}, func(_ string, s trace.Symbol) bool { return has(s.Name, "leaf_thread") }),
 	forgetting("traces without children", "what a forked child enters isn't seen", []string{"C1+child"}, func(_ string, s trace.Symbol) bool { return has(s.Name, "leaf_child") }),
 	forgetting("traces without resolvers", "what a resolver enters isn't seen", []string{"C1+resolver"}, func(_ string, s trace.Symbol) bool { return has(s.Name, "leaf_which") }),
-	{"keys without virtual tables", "of traces' keys: no class has a virtual table", []string{"F1+vtable"}, drop("_ZTV"), true},
-	{"keys without data", "of traces' keys: what data refers to is ignored", []string{"F1+vtable"}, rewire(func(c *manifest.Component) {
+	{Name: "keys without virtual tables", Text: "of traces' keys: no class has a virtual table", Modes: []string{"F1+vtable"}, new: drop("_ZTV"), Traces: true},
+	{Name: "keys without data", Text: "of traces' keys: what data refers to is ignored", Modes: []string{"F1+vtable"}, Traces: true, new: rewire(func(c *manifest.Component) {
 		if len(c.Entries) == 0 {
 			c.Links = nil
 		}
-	}), true},
-	{"keys without bindings", "of traces' keys: which definition a symbol is bound to is ignored", []string{"C1+enum"}, links(func(l uint32) bool { return l%2 == 0 }), true},
-	{"keys without initialisers", "of traces' keys: nothing runs in front of main", []string{"F1+init"}, noInitialisers, true},
+	})},
+	{Name: "keys without bindings", Text: "of traces' keys: which definition a symbol is bound to is ignored", Modes: []string{"C1+enum"}, new: links(func(l uint32) bool { return l%2 == 0 }), Traces: true},
+	{Name: "keys without initialisers", Text: "of traces' keys: nothing runs in front of main", Modes: []string{"F1+init"}, new: noInitialisers, Traces: true},
 }
 
 var (
@@ -135,7 +140,7 @@ func initialises(s trace.Symbol) bool {
 
 // forgetting is a collector that doesn't see some functions, each of them in a file, when they are entered.
 func forgetting(name, text string, modes []string, forget func(file string, s trace.Symbol) bool) Fault {
-	return Fault{name, text, modes, func() *Evidence { return &Evidence{forget: forget} }, true}
+	return Fault{Name: name, Text: text, Modes: modes, new: func() *Evidence { return &Evidence{forget: forget} }, Traces: true}
 }
 
 // FaultModes are modes that together show all faults.
@@ -145,6 +150,14 @@ func FaultModes() (l []string) {
 	}
 	slices.Sort(l)
 	return slices.Compact(l)
+}
+
+// CaseModes are the modes that together show all faults of cases.
+func CaseModes() (l []string) {
+	for _, f := range caseFaults {
+		l = append(l, f.Modes...)
+	}
+	return l
 }
 
 // blind makes some components look alike.

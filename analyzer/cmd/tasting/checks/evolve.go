@@ -45,7 +45,7 @@ func evolveCommand() *cobra.Command {
 	var o autoep.Options
 	b := &evolve.Builder{}
 	var out, replay string
-	var asJSON, faults, traces bool
+	var asJSON, faults, traces, cases bool
 	cmd := &cobra.Command{
 		Use:   "evolve [flags]",
 		Short: "Check what tools select of generated programs that evolve",
@@ -79,7 +79,13 @@ tests, and check by rules what each selects. No Bazel is started.`,
 			}
 			defer os.RemoveAll(b.Dir)
 			b.Traces = traces || faults
-			c := &evolve.Campaign{Builder: b, Tools: func(p evolve.Passes) []evolve.Tool { return commonTools(p, b.Clang != "", traces) }}
+			c := &evolve.Campaign{Builder: b, Tools: func(p evolve.Passes) []evolve.Tool {
+				l := commonTools(p, b.Clang != "", traces)
+				if cases {
+					l = append(l, evolve.OursByCases(ours+", by cases", p, &evolve.Evidence{}))
+				}
+				return l
+			}}
 			if faults {
 				if c.Tools = faultyTools; len(o.Modes) == 0 {
 					o.Modes = evolve.FaultModes()
@@ -88,6 +94,9 @@ tests, and check by rules what each selects. No Bazel is started.`,
 			programs, err := evolving(o, replay)
 			if err != nil {
 				return err
+			}
+			if cases || faults {
+				programs = byCases(programs, faults)
 			}
 			line := progress.On(cmd.ErrOrStderr())
 			c.Progress = func(done int) { line.Show("%d of %d programs", done, o.N-o.Skip) }
@@ -115,6 +124,7 @@ tests, and check by rules what each selects. No Bazel is started.`,
 	f.StringVar(&replay, "replay", "", "check only the program in this `DIR` of --out")
 	f.BoolVar(&faults, "faults", false, "check that analyzers that are broken on purpose are found")
 	f.BoolVar(&traces, "traces", false, "add tasting with traces as a tool")
+	f.BoolVar(&cases, "cases", false, "make the tests of each program cases of one test, and add tasting by cases as a tool")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	f.StringVar(&b.Clang, "clang", "", "clang that dumps syntax trees (default: none)")
 	return cmd
@@ -139,6 +149,24 @@ func evolving(o autoep.Options, replay string) (iter.Seq[*evolve.Program], error
 	}
 	p, err := evolve.Read(replay)
 	return slices.Values([]*evolve.Program{p}), err
+}
+
+// byCases returns programs with test cases in the place of tests. With faults, it returns the programs as well, and of those
+// whose mode no fault of cases names nothing else.
+func byCases(programs iter.Seq[*evolve.Program], faults bool) iter.Seq[*evolve.Program] {
+	return func(yield func(*evolve.Program) bool) {
+		for p := range programs {
+			if faults && !yield(p) {
+				return
+			}
+			if !faults || slices.Contains(evolve.CaseModes(), p.Mode) {
+				x := evolve.ByCases(p)
+				if x.Name += " by cases"; !yield(x) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // concludeEvolve prints a report, and returns an error if it isn't as it has to be.

@@ -142,7 +142,7 @@ In names of flags, %s stands for %s, too. %s prints the version.
 Commands that start Bazel take --bazel and --bazel_startup, evaluate also --aspect, as test does.
 A flag with ... can be repeated.
 `, "`tasting test`", "`-`", "`_`", "`tasting --version`")
-	fmt.Fprintf(internals, "# Internal commands\n\nCommands that rules of Bazel call, and checks for work on tasting itself. %s", generated)
+	fmt.Fprintf(internals, "# Checks\n\nCommands for work on tasting itself. Rules of Bazel call others, which `tasting internal --help` lists. %s", generated)
 	internals.WriteString("\nThe checks take --json, but defects, generated and history take --aspect, --bazel and --bazel_startup, as tasting test does.\nExit code 1: tasting violates a rule of safety or generality. A flag with ... can be repeated.\n")
 	for name, page := range map[string]struct {
 		text *strings.Builder
@@ -150,13 +150,16 @@ A flag with ... can be repeated.
 	}{
 		"cli.md": {users, isForUsers},
 		"cli-internal.md": {internals, func(c *cobra.Command) bool {
-			below := strings.HasPrefix(c.CommandPath(), "tasting "+internalName) || c.HasParent() && c.Parent().Name() == "check"
-			return !isForUsers(c) && below
+			return !isForUsers(c) && c.HasParent() && c.Parent().Name() == "check"
 		}},
+		"": {new(strings.Builder), func(*cobra.Command) bool { return true }}, // no page, but a description of each flag
 	} {
 		text, undocumented := reference(page.is)
 		for _, u := range undocumented {
 			t.Errorf("%s has no description", u)
+		}
+		if name == "" {
+			continue
 		}
 		got := page.text.String() + text
 		if *update {
