@@ -25,9 +25,9 @@ import (
 // ours begins the names of tools that are this one.
 const ours = "tasting"
 
-// commonTools are the tools that need no Bazel: with source also ours by evidence by source, and with traces ours
-// that knows what tests have executed.
-func commonTools(p evolve.Passes, source, traces bool) []evolve.Tool {
+// commonTools are the tools that need no Bazel: with source also ours by evidence by source, with traces ours
+// that knows what tests have executed, and with cases ours by cases.
+func commonTools(p evolve.Passes, source, traces, cases bool) []evolve.Tool {
 	l := []evolve.Tool{
 		evolve.BazelCache(p), evolve.Targets(p), evolve.Files(p), evolve.Hybrid(p, false), evolve.Hybrid(p, true),
 		evolve.Ours(ours+", whole files", p, evolve.WholeFiles()), evolve.Ours(ours, p, &evolve.Evidence{}),
@@ -37,6 +37,9 @@ func commonTools(p evolve.Passes, source, traces bool) []evolve.Tool {
 	}
 	if traces {
 		l = append(l, evolve.OursWithTraces(ours+", with traces", p, &evolve.Evidence{}))
+	}
+	if cases {
+		l = append(l, evolve.OursByCases(ours+", by cases", p, &evolve.Evidence{}))
 	}
 	return l
 }
@@ -79,13 +82,7 @@ tests, and check by rules what each selects. No Bazel is started.`,
 			}
 			defer os.RemoveAll(b.Dir)
 			b.Traces = traces || faults
-			c := &evolve.Campaign{Builder: b, Tools: func(p evolve.Passes) []evolve.Tool {
-				l := commonTools(p, b.Clang != "", traces)
-				if cases {
-					l = append(l, evolve.OursByCases(ours+", by cases", p, &evolve.Evidence{}))
-				}
-				return l
-			}}
+			c := &evolve.Campaign{Builder: b, Tools: func(p evolve.Passes) []evolve.Tool { return commonTools(p, b.Clang != "", traces, cases) }}
 			if faults {
 				if c.Tools = faultyTools; len(o.Modes) == 0 {
 					o.Modes = evolve.FaultModes()

@@ -24,7 +24,7 @@ import (
 // recordedTools returns the tools that go through what was recorded.
 func recordedTools(kinds, traces bool) func(evolve.Passes) []evolve.Tool {
 	return func(p evolve.Passes) []evolve.Tool {
-		l := append([]evolve.Tool{evolve.RetestAll(p)}, commonTools(p, true, traces)...)
+		l := append([]evolve.Tool{evolve.RetestAll(p)}, commonTools(p, true, traces, false)...)
 		if kinds {
 			for _, k := range evolve.ChangeKinds {
 				l = append(l, evolve.Transformed(p, k))

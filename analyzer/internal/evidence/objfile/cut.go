@@ -312,10 +312,7 @@ func (r *cutter) cutData(k int, named bool) {
 	}
 	// The pieces that are certain, in order.
 	fixed := slices.Clone(c.tables)
-	var classes []bool // of c.extents
-	if c.hub {
-		classes = r.findClasses(k)
-	}
+	classes := r.findClasses(k)
 	for i, e := range c.extents {
 		if !c.hub || named && !e.local || classes[i] {
 			fixed = append(fixed, piece{start: e.start, end: e.end, comp: -1})
@@ -349,11 +346,12 @@ func (r *cutter) cutData(k int, named bool) {
 	}
 	hasHub := slices.ContainsFunc(out, func(p piece) bool { return p.comp == hubComponent && p.kind == inComponent })
 	c.hubPiece = -1
-	if c.hub && !hasHub {
-		if needed && (!slices.Contains(classes, true) || slices.ContainsFunc(refs, func(x ref) bool { return x.use.class == useFolded && pieceIn(out, x.at) < 0 })) {
-			r.keepWhole(k, "references lead to places out of it")
-			return
-		}
+	switch {
+	case !c.hub || hasHub:
+	case needed && (!slices.Contains(classes, true) || slices.ContainsFunc(refs, func(x ref) bool { return x.use.class == useFolded && pieceIn(out, x.at) < 0 })):
+		r.keepWhole(k, "references lead to places out of it")
+		return
+	default:
 		c.hub = needed // else there are tables only
 	}
 	if hasHub && len(c.extents) > 1 {
@@ -369,7 +367,7 @@ func (r *cutter) cutData(k int, named bool) {
 	}
 }
 
-// findClasses returns for each extent of section k whether it is the vtable or the type_info of a local class. References that
+// findClasses returns for each extent of section k, if that has a hub, whether it is the vtable or the type_info of a local class. References that
 // mean one lead into it: no compiler indexes it like an array. See cxx/anonymous-vtables-array.
 func (r *cutter) findClasses(k int) []bool {
 	s, c := &r.sections[k], &r.cuts[k]
@@ -403,6 +401,9 @@ func (r *cutter) findClasses(k int) []bool {
 	}
 	out := make([]bool, len(c.extents))
 	for i, e := range c.extents {
+		if !c.hub {
+			break
+		}
 		switch {
 		case e.global || e.end-e.start < 16:
 		case is(k, e.start, "_ZTI"):

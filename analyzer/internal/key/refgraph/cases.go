@@ -20,7 +20,14 @@ import (
 //
 // The walk is shared: it begins with all factories as stubs, and goes on from the factories of one case after the other.
 
-// Case is the part of a program that a test case reaches. See Closure.Cases.
+// ByCases has the additional results for Roots.Cases.
+type ByCases struct {
+	// Cases are the rest, and the test cases of GoogleTest by their IDs. NoCases is why there are none.
+	Cases   []Case
+	NoCases string
+}
+
+// Case is the part of a program that a test case reaches. See ByCases.
 type Case struct {
 	// ID is the name of the classes that GoogleTest's macros make of the case, without namespaces: Suite_Name_Test, or
 	// gtest_suite_Suite_::Name for TYPED_TEST_P. All instantiations of a case have one ID. The rest has the ID "": it is what

@@ -78,9 +78,7 @@ type Closure struct {
 	// Overridden are those of Roots.Overrides that the program defines, without copies of templates of the C++ library, which
 	// do the same as the library's own.
 	Overridden []string
-	// Cases are the rest, and the test cases of GoogleTest by their IDs, if they are wanted. NoCases is why there are none.
-	Cases   []Case
-	NoCases string
+	ByCases
 	Trace
 
 	c          *Composer

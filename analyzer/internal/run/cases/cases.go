@@ -229,10 +229,9 @@ func Filter(records []*Record) string {
 // Merge returns test.xml and the log of a test: the results of an execution, which may be nil, and replayed ones of records.
 func Merge(executed *Run, records []*Record) (text, log []byte) {
 	type suite struct {
-		name               string
-		results            []Result
-		failures, disabled int
-		replayed           map[int]bool
+		name     string
+		results  []Result
+		replayed map[int]bool
 	}
 	var suites []*suite
 	add := func(r Result, replayed bool) {

@@ -24,13 +24,13 @@ type testCases struct {
 	filter string   // of the last execution
 }
 
-// openCases looks up the cases of a test. It returns nil if the test is decided as a whole.
-func (r *runner) openCases(s *openStore, read bool, key store.Key, run *fingerprint.Run) *testCases {
+// byCases looks up the cases of a test, and replays the test if all are known. It returns nil if the test is decided as a whole.
+func (r *runner) byCases(s *openStore, read bool, key store.Key, run *fingerprint.Run) (x *testCases, code int, done bool) {
 	label := r.env.get("TEST_TARGET")
 	if !cases.Wanted(r.config) || label == "" {
-		return nil
+		return nil, 0, false
 	}
-	x := &testCases{}
+	x = &testCases{}
 	// The store is used later, too, each time with a limit of its own.
 	err := s.do(maxGet, func(ctx context.Context, st store.Store) (err error) {
 		// A test that has failed with this very fingerprint is executed as a whole.
@@ -39,9 +39,14 @@ func (r *runner) openCases(s *openStore, read bool, key store.Key, run *fingerpr
 	})
 	if err != nil {
 		r.say("decided as a whole: %v", err)
-		return nil
+		return nil, 0, false
 	}
-	return x
+	if x.AllKnown() {
+		res, _ := x.Replay()
+		code, err = r.replay("the cases of fingerprint", key, res)
+		done = err == nil
+	}
+	return x, code, done
 }
 
 // executeCases executes the cases that aren't known, and all if that fails. The caller closes the spool.

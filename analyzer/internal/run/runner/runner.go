@@ -221,21 +221,23 @@ func (r *runner) main() (int, error) {
 			return code, nil
 		}
 	}
-	testCases := r.openCases(s, missed, key, run)
-	if testCases != nil && testCases.AllKnown() {
-		res, _ := testCases.Replay()
-		if code, err := r.replay("the cases of fingerprint", key, res); err == nil {
-			return code, nil
-		}
+	testCases, code, done := r.byCases(s, missed, key, run)
+	if done {
+		return code, nil
 	}
 	r.say("%s for fingerprint %s; running", why, key)
-	if missed && r.env.get("BAZEL_TEST") == "" {
-		r.say("results of bazel test have other fingerprints: it starts the test with another environment, other arguments and in another directory")
-	}
+	r.sayOther(missed)
 	if !mode.CanWrite() {
 		return r.run(nil)
 	}
 	return r.run(&recorder{s, key, run, traces, testCases})
+}
+
+// sayOther says why a test that was started by hand may have missed the results of bazel test.
+func (r *runner) sayOther(missed bool) {
+	if missed && r.env.get("BAZEL_TEST") == "" {
+		r.say("results of bazel test have other fingerprints: it starts the test with another environment, other arguments and in another directory")
+	}
 }
 
 // recorder keeps the result of an execution under a key.
