@@ -173,11 +173,15 @@ func (d *decisions) takeFailed(e *execution) *batch {
 	}
 	for _, t := range again {
 		o := e.outcomes[t.label]
-		t.cases.failed = []string{"an unknown case"}
-		if r, err := o.readCases(t.cases.Set); err == nil && len(r.Failed()) > 0 {
-			t.cases.failed = r.Failed()
-		}
 		t.cases.partial = false
+		switch r, err := o.readCases(t.cases.Set); {
+		case o.status == "PASSED": // it isn't known what it has executed
+			t.cases = nil
+		case err == nil && len(r.Failed()) > 0:
+			t.cases.failed = r.Failed()
+		default:
+			t.cases.failed = []string{"an unknown case"}
+		}
 		delete(e.outcomes, t.label)
 	}
 	e.tests = filter(e.tests, func(t *decision) bool { return !slices.Contains(again, t) })
