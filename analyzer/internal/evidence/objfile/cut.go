@@ -34,6 +34,7 @@ type piece struct {
 	start, end uint64
 	kind       pieceKind
 	comp       int
+	class      bool // it is a vtable or a type_info: see findClasses
 }
 
 type pieceKind uint8
@@ -315,7 +316,7 @@ func (r *cutter) cutData(k int, named bool) {
 	classes := r.findClasses(k)
 	for i, e := range c.extents {
 		if !c.hub || named && !e.local || classes[i] {
-			fixed = append(fixed, piece{start: e.start, end: e.end, comp: -1})
+			fixed = append(fixed, piece{start: e.start, end: e.end, comp: -1, class: classes[i]})
 		}
 	}
 	slices.SortFunc(fixed, func(a, b piece) int { return cmp.Compare(a.start, b.start) })
@@ -348,7 +349,7 @@ func (r *cutter) cutData(k int, named bool) {
 	c.hubPiece = -1
 	switch {
 	case !c.hub || hasHub:
-	case needed && (!slices.Contains(classes, true) || slices.ContainsFunc(refs, func(x ref) bool { return x.use.class == useFolded && pieceIn(out, x.at) < 0 })):
+	case needed && (!slices.Contains(classes, true) || slices.ContainsFunc(refs, func(x ref) bool { return pieceIn(out, x.at) < 0 })):
 		r.keepWhole(k, "references lead to places out of it")
 		return
 	default:
@@ -407,7 +408,8 @@ func (r *cutter) findClasses(k int) []bool {
 		switch {
 		case e.global || e.end-e.start < 16:
 		case is(k, e.start, "_ZTI"):
-			out[i] = true
+			rel, sec, _ := target(e.start)
+			out[i] = rel != nil && sec == 0 && rel.addend == 16 && strings.HasPrefix(r.syms[rel.sym].name, "_ZTVN10__cxxabiv1")
 		case is(k, e.start, "_ZTV"):
 			// Without a function at its end, its own address point may be its end.
 			rel, _, _ := target(e.start)

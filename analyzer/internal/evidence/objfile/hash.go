@@ -393,7 +393,7 @@ func (r *hasher) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 		if i >= 0 && l[i].kind == jumpTable && l[i].start == uint64(at) && len(refsTo(r.cuts[k].refs, at)) == 1 {
 			return
 		}
-		for _, other := range r.neighbours(k, i, at, u) {
+		for _, other := range r.neighbours(k, i, at, u, r.isInClass(c, rel)) {
 			in(l[other], at)
 		}
 	}
@@ -438,13 +438,13 @@ const maxInFront = 4 << 10
 
 // neighbours returns the pieces besides piece i of section k whose variables a reference to an offset may mean: the
 // variable that ends there, and those behind it. See code-torn/array-end-before-suffix.
-func (r *cutter) neighbours(k, i int, at int64, u use) []int {
+func (r *cutter) neighbours(k, i int, at int64, u use, inClass bool) []int {
 	l := r.pieces[k]
 	if r.sections[k].executable() || u.class == useDirect {
 		return nil
 	}
 	if c := &r.cuts[k]; i >= 0 && c.hub {
-		if c.hasHub() && u.class == useFolded && l[i].comp != l[c.hubPiece].comp && l[i].kind == inComponent {
+		if c.hasHub() && !inClass && l[i].comp != l[c.hubPiece].comp && l[i].kind == inComponent {
 			return []int{c.hubPiece} // a place in a vtable, for an array of the hub
 		}
 		return nil
@@ -460,6 +460,12 @@ func (r *cutter) neighbours(k, i int, at int64, u use) []int {
 		}
 	}
 	return out
+}
+
+// isInClass reports whether a relocation of a component is a word of a vtable or a type_info, which leads to where it says.
+func (r *cutter) isInClass(c *component, rel *reloc) bool {
+	i := r.pieceAt(c.sec, int64(rel.offset))
+	return i >= 0 && r.pieces[c.sec][i].class
 }
 
 // endingAt returns the index of the variable that ends at an offset, or -1.

@@ -46,7 +46,6 @@ func (r *Result) FullName() string { return r.Suite + "." + r.Name }
 type Run struct {
 	Results []Result
 	log     []byte
-	text    *logText
 }
 
 // plainName matches names that are no patterns in a filter.
@@ -73,7 +72,7 @@ func Read(text, log []byte, of []fingerprint.Case) (*Run, error) {
 	if err := xml.Unmarshal(text, &d); err != nil {
 		return nil, fmt.Errorf("test.xml: %w", err)
 	}
-	r, times := &Run{log: log, text: readLog(log)}, map[string]int{}
+	r, parts, times := &Run{log: log}, segments(log), map[string]int{}
 	for _, s := range d.Suites {
 		for _, c := range s.Cases {
 			x := Result{Suite: c.Suite, Name: c.Name, Content: c.Content, failed: len(c.Failures) > 0}
@@ -88,7 +87,7 @@ func Read(text, log []byte, of []fingerprint.Case) (*Run, error) {
 				return nil, errors.New("test.xml isn't GoogleTest's")
 			}
 			x.ran = status == "run"
-			x.Log = r.text.segments[x.FullName()]
+			x.Log = parts[x.FullName()]
 			times[x.FullName()]++
 			r.Results = append(r.Results, x)
 		}
@@ -154,15 +153,19 @@ func (r *Run) failedIDs() (ids []string) {
 	return ids
 }
 
-// without reports whether none of the results in records was executed once more.
-func (r *Run) without(records []*Record) bool {
-	ran := map[string]bool{}
+// missing returns what of records the run hasn't reported.
+func (r *Run) missing(records []*Record) (l []*Record) {
+	reported := map[string]bool{}
 	for _, x := range r.Results {
-		ran[x.FullName()] = x.ran
+		reported[x.FullName()] = true
 	}
-	return !slices.ContainsFunc(records, func(x *Record) bool {
-		return slices.ContainsFunc(x.Results, func(one Result) bool { return ran[one.FullName()] })
-	})
+	for _, x := range records {
+		some := slices.DeleteFunc(slices.Clone(x.Results), func(one Result) bool { return reported[one.FullName()] })
+		if len(some) > 0 {
+			l = append(l, &Record{Format: format, Results: some})
+		}
+	}
+	return l
 }
 
 // Named reports whether a case with an ID may have a full name.

@@ -86,8 +86,8 @@ func TestRead(t *testing.T) {
 	if got, want := r.Failed(), []string{"Plain.Two"}; !slices.Equal(got, want) {
 		t.Errorf("failed: %q", got)
 	}
-	if got, want := r.passed(), []string{"Plain_One_Test", "P_Run_Test"}; !slices.Equal(got, want) {
-		t.Errorf("passed: %q", got)
+	if got, want := r.failedIDs(), []string{"Plain_Two_Test"}; !slices.Equal(got, want) {
+		t.Errorf("failed: %q", got)
 	}
 	if got := r.ran(); got != 4 {
 		t.Errorf("ran: %d", got)
@@ -110,8 +110,9 @@ func TestRead(t *testing.T) {
 	if got, want := Filter([]*Record{one, r.of("P_Run_Test")}), "-Plain.One:Some/P.Run/0:Some/P.Run/1"; got != want {
 		t.Errorf("filter %q", got)
 	}
-	if !r.without(nil) || r.without([]*Record{one}) || !r.without([]*Record{r.of("Plain_DISABLED_Three_Test")}) {
-		t.Error("what was executed once more isn't seen")
+	other := &Record{Results: []Result{{Suite: "Plain", Name: "Other"}, one.Results[0]}}
+	if got := r.missing([]*Record{one, other}); len(got) != 1 || len(got[0].Results) != 1 || got[0].Results[0].Name != "Other" {
+		t.Errorf("missing: %+v", got)
 	}
 	if !Named("Some/P.Run/7", "P_Run_Test") || Named("Some/P.Run/7", "Plain_One_Test") {
 		t.Error("names of cases")
@@ -152,49 +153,13 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// What a program has reported before it failed or crashed.
-func TestPassed(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		edit    []string // pairs of old and new text of the log
-		crashed string   // the log ends before this
-		want    string
-	}{
-		{"nothing", nil, "", "Plain_One_Test P_Run_Test"},
-		{"a failure of a suite", []string{"[----------] 2 tests from Plain\n", "[----------] 2 tests from Plain\na_test.cc:3: Failure\n"}, "", "P_Run_Test"},
-		{"a failure after a suite", []string{"[----------] 2 tests from Some/P (1", "a_test.cc:3: Failure\n[----------] 2 tests from Some/P (1"}, "", "Plain_One_Test"},
-		{"a case in a case", []string{"a_test.cc:6: Failure\n", "[ RUN      ] Plain.Inner\n[       OK ] Plain.Inner (0 ms)\n"}, "", ""},
-		{"a case twice", []string{"[ RUN      ] Some/P.Run/0\n[       OK ] Some/P.Run/0 (1 ms)\n", "[ RUN      ] Plain.One\n[       OK ] Plain.One (1 ms)\n"}, "", ""},
-		{"a crash", nil, "[       OK ] Some/P.Run/1", "Plain_One_Test"},
-		{"a crash right after a case that says that it has passed", nil, "[ RUN      ] Plain.Two", ""},
-		{"a crash in the middle of a line", nil, "Plain.Two\n", ""},
-	} {
-		text := someXML
-		log := strings.NewReplacer(tc.edit...).Replace(someLog)
-		var r *Run
-		var err error
-		if tc.crashed == "" {
-			r, err = Read([]byte(text), []byte(log), someIDs)
-		} else {
-			log = log[:strings.Index(log, tc.crashed)]
-			r = crashed([]byte(log), someIDs)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(r.passed(), " "); got != tc.want {
-			t.Errorf("%s: %q passed, want %q", tc.name, got, tc.want)
-		}
-	}
-}
-
-// A failure that belongs to no case keeps all from being recorded.
-func TestUnattributedFailure(t *testing.T) {
+// A failure or a result that belongs to no case is in the rest.
+func TestUnattributed(t *testing.T) {
 	r, err := Read([]byte(someXML), []byte(someLog), list("Plain_One_Test", "P_Run_Test"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.passed(); got != nil {
+	if got := r.failedIDs(); got != nil {
 		t.Errorf("%q", got)
 	}
 	if got := len(r.of("").Results); got != 2 {
@@ -217,12 +182,10 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(someXML), []byte(someLog))
 	f.Add([]byte(`<testsuites/>`), []byte("[ RUN      ] a.b\n[       OK ] a.b"))
 	f.Fuzz(func(t *testing.T, text, log []byte) {
-		crashed(log, someIDs).passed()
 		r, err := Read(text, log, someIDs)
 		if err != nil {
 			return
 		}
-		r.passed()
 		merged, _ := Merge(r, []*Record{r.of("Plain_One_Test")})
 		if err := xml.Unmarshal(merged, new(document)); err != nil && !strings.ContainsAny(string(text), "&\\\x00") {
 			t.Errorf("%v in\n%s", err, merged)

@@ -204,28 +204,26 @@ func (x *Set) merge(executed *Run, records []*Record, start, end time.Time) (*st
 	return r, n
 }
 
-// Passed records the cases of an execution that has passed, given its result. If only unknown cases were to be executed, it
-// returns the result of the whole test, else the given one. Run is nil, and nothing is recorded, if the program hasn't
-// reported its cases.
+// Passed returns the result of the whole test, given that of an execution that has passed. If only unknown cases were to be
+// executed, the known ones that it hasn't reported are added.
 func (x *Set) Passed(run *Run, partial bool, result *store.Result) (*store.Result, Counts) {
-	if !partial || !run.without(x.Known()) { // a program that ignores filters has executed all
+	missing := run.missing(x.Known())
+	if !partial || len(missing) == 0 { // a program that ignores filters has executed all
 		return result, Counts{Executed: run.ran()}
 	}
-	return x.merge(run, x.Known(), result.Start, result.End)
+	return x.merge(run, missing, result.Start, result.End)
 }
 
-// Record records the cases of an execution that has passed and that aren't known. Result is that of the test.
-func (x *Set) Record(ctx context.Context, run *Run, result *store.Result) error {
-	return x.record(ctx, result, func(i int) bool { return x.known[i] == nil }, run)
-}
-
-func (x *Set) record(ctx context.Context, result *store.Result, which func(i int) bool, run *Run) (failed error) {
+// Record records the cases of an execution that has passed and that aren't known. Result is that of the test. Nothing is
+// recorded of an execution that failed: what keeps a program from passing, such as a leak, may belong to any case.
+func (x *Set) Record(ctx context.Context, run *Run, partial bool, result *store.Result) (failed error) {
 	var mu sync.Mutex
 	x.each(func(i int) {
-		if !which(i) {
+		record := run.of(x.list[i].ID)
+		if x.known[i] != nil || partial && i > 0 && len(record.Results) == 0 { // perhaps the program has left it out
 			return
 		}
-		b, err := run.of(x.list[i].ID).Encode()
+		b, err := record.Encode()
 		if err == nil {
 			err = store.RecordPass(ctx, x.store, x.keys[i], &store.Result{Host: result.Host, Start: result.Start, End: result.End, Log: store.Content(b)})
 		}
@@ -238,10 +236,10 @@ func (x *Set) record(ctx context.Context, result *store.Result, which func(i int
 	return failed
 }
 
-// Failed records the cases that passed in an execution of all cases that failed, and notes those that failed. It returns the
-// IDs of those that were known: their records are withdrawn.
-func (x *Set) Failed(ctx context.Context, run *Run, result *store.Result) (wrong []string, err error) {
-	passed, failed := run.passed(), run.failedIDs()
+// Failed notes the cases that failed in an execution of all cases. It returns the IDs of those that were known: their records
+// are withdrawn.
+func (x *Set) Failed(ctx context.Context, run *Run, result *store.Result) (wrong []string) {
+	failed := run.failedIDs()
 	for i, one := range x.list {
 		if i == 0 || !slices.Contains(failed, one.ID) {
 			continue
@@ -252,8 +250,7 @@ func (x *Set) Failed(ctx context.Context, run *Run, result *store.Result) (wrong
 		// Without the note, a flaky case may be recorded.
 		_ = store.RecordFailure(ctx, x.store, x.keys[i], result)
 	}
-	err = x.record(ctx, result, func(i int) bool { return i > 0 && x.known[i] == nil && slices.Contains(passed, x.list[i].ID) }, run)
-	return wrong, err
+	return wrong
 }
 
 // Keys are the keys of all cases.
@@ -264,11 +261,5 @@ func (x *Set) SetDependent(ctx context.Context, reason *store.Result) error {
 	return x.store.Set(ctx, dependentKey(x.label), reason)
 }
 
-// Read reads the cases of an execution from its files. A program that failed may have left no test.xml.
-func (x *Set) Read(text, log []byte, passed bool) (*Run, error) {
-	r, err := Read(text, log, x.list)
-	if err != nil && !passed {
-		return crashed(log, x.list), nil
-	}
-	return r, err
-}
+// Read reads the cases of an execution from its files.
+func (x *Set) Read(text, log []byte) (*Run, error) { return Read(text, log, x.list) }

@@ -216,39 +216,42 @@ func (o *outcome) readCases(of *cases.Set) (*cases.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return of.Read(text, b, o.status == "PASSED")
+	return of.Read(text, b)
 }
 
-// passedCases reads the cases of a test that has passed. It returns nil if nothing is recorded by cases, and else the result of
-// the whole test.
-func (r *recorder) passedCases(ctx context.Context, d *decisions, t *confirmed, result *store.Result) (*cases.Run, *store.Result) {
+// passedCases reads the cases of a test that has passed, and returns the result of the whole test. Run is nil if nothing is recorded by
+// cases. The error is why nothing is recorded.
+func (r *recorder) passedCases(ctx context.Context, d *decisions, t *confirmed, result *store.Result) (run *cases.Run, whole *store.Result, err error) {
 	if t.cases == nil {
-		return nil, result
+		return nil, result, nil
 	}
-	run, err := t.readCases(t.cases.Set)
+	if t.cases.failed != nil {
+		r.sayDependent(ctx, t, t.cases.failed)
+		return nil, nil, errors.New("some of its cases fail without the others")
+	}
+	run, err = t.readCases(t.cases.Set)
 	if err == nil && slices.ContainsFunc(result.Files, func(f store.File) bool { return f.Path != xmlName }) {
 		err = errors.New("it writes files besides test.xml")
 	}
 	if err != nil {
+		if t.cases.partial {
+			return nil, nil, err
+		}
 		if r.Explain {
 			r.say("%s isn't recorded by its cases: %v", t.label, err)
 		}
-		return nil, result
-	}
-	if t.cases.failed != nil {
-		r.sayDependent(ctx, t, t.cases.failed)
-		return nil, result
+		return nil, result, nil
 	}
 	whole, counts := t.cases.Passed(run, t.cases.partial, result)
 	t.cases.counts = counts
 	if whole != result {
 		d.keep(t.decision, whole)
 	}
-	return run, whole
+	return run, whole, nil
 }
 
-// recordFailedCases records what a whole execution that failed says of the cases.
-func (r *recorder) recordFailedCases(ctx context.Context, t *confirmed) {
+// noteFailedCases notes the cases that failed in a whole execution.
+func (r *recorder) noteFailedCases(ctx context.Context, t *confirmed) {
 	if t.cases == nil || t.cases.partial {
 		return
 	}
@@ -256,10 +259,7 @@ func (r *recorder) recordFailedCases(ctx context.Context, t *confirmed) {
 	if err != nil {
 		return
 	}
-	wrong, err := t.cases.Failed(ctx, run, r.failure(""))
-	if err != nil {
-		r.addRefusal("recorded by its cases", err)
-	}
+	wrong := t.cases.Failed(ctx, run, r.failure(""))
 	if len(wrong) > 0 {
 		r.say("AUDIT FAILED: of %s these cases have failed, and their passes were recorded: %s", t.label, strings.Join(wrong, ", "))
 		r.sayDependent(ctx, t, wrong)

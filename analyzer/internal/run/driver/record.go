@@ -55,7 +55,7 @@ func record(ctx context.Context, d *decisions, e *execution, sources *sources) {
 func (r *recorder) recordRun(ctx context.Context, d *decisions, t *confirmed) (end time.Time, ok bool) {
 	if t.failed(t.remote) {
 		r.recordFailure(ctx, t)
-		r.recordFailedCases(ctx, t)
+		r.noteFailedCases(ctx, t)
 	}
 	if t.status != "PASSED" && t.status != "FLAKY" {
 		return end, false
@@ -74,11 +74,15 @@ func (r *recorder) recordRun(ctx context.Context, d *decisions, t *confirmed) (e
 		return end, false
 	}
 	defer done()
-	run, result := r.passedCases(ctx, d, t, result)
+	run, result, err := r.passedCases(ctx, d, t, result)
+	if err != nil {
+		r.say("%s isn't recorded: %v", t.label, err)
+		return end, false
+	}
 	if err = r.recordPass(ctx, t.decision, t.key, "", result); store.IsRecorded(err) {
 		r.recordTrace(ctx, t, result)
 		if run != nil {
-			if err := t.cases.Record(ctx, run, result); err != nil {
+			if err := t.cases.Record(ctx, run, t.cases.partial, result); err != nil {
 				r.addRefusal("recorded by its cases", err)
 			}
 		}
@@ -121,7 +125,7 @@ func (d *decisions) compare(ctx context.Context, rec *recorder, t *confirmed) {
 	status := strings.ReplaceAll(cmp.Or(t.status, "not run"), "_", " ")
 	failed := t.failed(t.remote)
 	if failed && status == "FAILED" && d.Write {
-		rec.recordFailedCases(ctx, t)
+		rec.noteFailedCases(ctx, t)
 		rec.recordFailure(ctx, t)
 	}
 	switch {

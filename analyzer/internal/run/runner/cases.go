@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -95,23 +96,29 @@ func (r *runner) readCases(c *testCases, s *spool) (*cases.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.Read(text, log, true)
+	return c.Read(text, log)
 }
 
 // passedCases returns the result of the whole test, given that of an execution that has passed. Run is nil if nothing is
-// recorded by cases.
-func (r *runner) passedCases(rec *recorder, s *spool, res *store.Result) (run *cases.Run, whole *store.Result) {
+// recorded by cases. The error is why nothing is recorded.
+func (r *runner) passedCases(rec *recorder, s *spool, res *store.Result) (run *cases.Run, whole *store.Result, err error) {
 	c := rec.cases
-	if c == nil || slices.ContainsFunc(res.Files, func(f store.File) bool { return f.Path != xmlFile }) {
-		return nil, res
-	}
-	run, err := r.readCases(c, s)
-	if err != nil {
-		return nil, res
+	if c == nil {
+		return nil, res, nil
 	}
 	if c.failed != nil {
 		r.sayDependent(rec, c.failed)
-		return nil, res
+		return nil, res, errors.New("some of its cases fail without the others")
+	}
+	run, err = r.readCases(c, s)
+	if err == nil && slices.ContainsFunc(res.Files, func(f store.File) bool { return f.Path != xmlFile }) {
+		err = errors.New("it writes files besides test.xml")
+	}
+	if err != nil {
+		if c.filter == "" {
+			err = nil
+		}
+		return nil, res, err
 	}
 	whole, _ = c.Passed(run, c.filter != "", res)
 	if whole != res {
@@ -127,28 +134,23 @@ func (r *runner) passedCases(rec *recorder, s *spool, res *store.Result) (run *c
 			r.say("the log could not be written: %v", err)
 		}
 	}
-	return run, whole
+	return run, whole, nil
 }
 
-// failedCases records what a whole execution that failed says of the cases.
+// failedCases notes the cases that failed in a whole execution.
 func (r *runner) failedCases(rec *recorder, s *spool, res *store.Result) {
 	c := rec.cases
 	if c == nil || c.filter != "" {
 		return
 	}
-	text, _ := os.ReadFile(r.env.get("XML_OUTPUT_FILE")) // there is none after a crash
-	log, err := io.ReadAll(s.Content())
-	if err != nil {
-		return
-	}
-	run, err := c.Read(text, log, false)
+	run, err := r.readCases(c, s)
 	if err != nil {
 		return
 	}
 	var wrong []string
-	_ = rec.store.do(maxStore, func(ctx context.Context, _ store.Store) (err error) { // nothing is lost if that doesn't work
-		wrong, err = c.Failed(ctx, run, &store.Result{ExitCode: 1, Host: res.Host, Start: res.Start, End: res.End, Log: store.Content(nil)})
-		return err
+	_ = rec.store.do(maxStore, func(ctx context.Context, _ store.Store) error { // nothing is lost if that doesn't work
+		wrong = c.Failed(ctx, run, &store.Result{ExitCode: 1, Host: res.Host, Start: res.Start, End: res.End, Log: store.Content(nil)})
+		return nil
 	})
 	if len(wrong) > 0 {
 		r.sayDependent(rec, wrong)

@@ -558,13 +558,16 @@ func (r *runner) run(rec *recorder) (int, error) {
 	res.Files = files
 	var run *cases.Run
 	if err == nil {
-		run, res = r.passedCases(rec, spool, res)
-		err = rec.passed(res)
+		if run, res, err = r.passedCases(rec, spool, res); err == nil {
+			err = rec.passed(res)
+		}
 	}
 	if store.IsRecorded(err) {
 		r.recordTrace(rec, o.idle, res)
 		if run != nil {
-			err = errors.Join(err, rec.store.do(maxStore, func(ctx context.Context, _ store.Store) error { return rec.cases.Record(ctx, run, res) }))
+			err = errors.Join(err, rec.store.do(maxStore, func(ctx context.Context, _ store.Store) error {
+				return rec.cases.Record(ctx, run, rec.cases.filter != "", res)
+			}))
 		}
 	}
 	switch {
