@@ -222,20 +222,26 @@ func Close(s Store) error {
 	return err
 }
 
-// SetDocument records v under key, which isn't that of a test: as a log with packed JSON.
-func SetDocument(ctx context.Context, s Store, key Key, v any) error {
+// Document returns v as the log of a result: packed JSON, which ReadDocument reads.
+func Document(v any) (*io.SectionReader, error) {
 	b, err := json.Marshal(v)
+	if err == nil {
+		b, err = packed.Pack(b)
+	}
+	return Content(b), err
+}
+
+// SetDocument records v under key, which isn't that of a test.
+func SetDocument(ctx context.Context, s Store, key Key, v any) error {
+	log, err := Document(v)
 	if err != nil {
 		return err
 	}
-	if b, err = packed.Pack(b); err != nil {
-		return err
-	}
 	now := time.Now().UTC().Truncate(time.Second)
-	return s.Set(ctx, key, &Result{Start: now, End: now, Log: Content(b)})
+	return s.Set(ctx, key, &Result{Start: now, End: now, Log: log})
 }
 
-// ReadDocument reads into v what SetDocument recorded. The error is ErrCorrupt for anything else, and for
+// ReadDocument reads into v what Document made. The error is ErrCorrupt for anything else, and for
 // more than limit bytes.
 func (r *Result) ReadDocument(v any, limit uint64) error {
 	if n := r.Log.Size(); uint64(n) > limit {

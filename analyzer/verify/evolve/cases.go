@@ -3,6 +3,7 @@ package evolve
 import (
 	_ "embed"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -18,18 +19,44 @@ var gtestHeader string
 //go:embed gtest_main.cc.txt
 var gtestMain string
 
-// ByCases returns the program with its tests in C++ as the cases of one test program: each is still a Test, which executes
-// that case alone. One of the cases also is what all cases share, by the program's name: an environment, a listener, the
-// set-up of a fixture, a generator of a parameter, or a variable. A program with fewer than two such tests isn't changed.
-func ByCases(p *Program) *Program {
-	x := &Program{Name: p.Name, Mode: p.Mode}
+// ByCases returns programs with their tests in C++ as the cases of one test program: each is still a Test, which executes
+// that case alone. One of the cases also has a role, by the program's name.
+func ByCases(programs iter.Seq[*Program]) iter.Seq[*Program] {
+	return func(yield func(*Program) bool) {
+		for p := range programs {
+			if !yield(p.byCases(role(xxhash.Sum64String(p.Name) % uint64(roles)))) {
+				return
+			}
+		}
+	}
+}
+
+// WithCases returns programs, and those that are to show faults of cases also by cases, in all roles.
+func WithCases(programs iter.Seq[*Program]) iter.Seq[*Program] {
+	return func(yield func(*Program) bool) {
+		for p := range programs {
+			if !yield(p) {
+				return
+			}
+			for as := range roles {
+				if slices.Contains(modes(caseFaults), p.Mode) && !yield(p.byCases(as)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (p *Program) byCases(as role) *Program {
+	x := &Program{Name: fmt.Sprintf("%s by cases %d", p.Name, as), Mode: p.Mode}
 	for _, r := range p.Revisions {
-		x.Revisions = append(x.Revisions, r.byCases(xxhash.Sum64String(p.Name)))
+		x.Revisions = append(x.Revisions, r.byCases(as))
 	}
 	return x
 }
 
-func (r *Revision) byCases(seed uint64) *Revision {
+// byCases doesn't change a revision with fewer than two tests in C++.
+func (r *Revision) byCases(as role) *Revision {
 	isCase := func(t Test) bool { return len(t.Sources) == 1 && IsCXX(t.Sources[0]) && len(t.Args) == 0 }
 	var cases []Test
 	for _, t := range r.Tests {
@@ -51,7 +78,7 @@ func (r *Revision) byCases(seed uint64) *Revision {
 	need := map[string]bool{}
 	for i, t := range cases {
 		file := "case_" + t.Name + ".cc"
-		x.Files[file] = fmt.Sprintf("#define main main_of_%s\n#include \"%s\"\n#undef main\n#include \"gtest.h\"\n%s", t.Name, t.Sources[0], caseText(t.Name, i, size, seed))
+		x.Files[file] = fmt.Sprintf("#define main main_of_%s\n#include \"%s\"\n#undef main\n#include \"gtest.h\"\n%s", t.Name, t.Sources[0], caseText(t.Name, i, size, as))
 		program.Sources = append(program.Sources, file)
 		for _, d := range t.Deps {
 			need[d] = true
@@ -70,15 +97,17 @@ func (r *Revision) byCases(seed uint64) *Revision {
 	x.Tests = slices.DeleteFunc(slices.Clone(r.Tests), isCase)
 	for i, t := range cases {
 		one := program
-		one.Name, one.Args = t.Name, []string{caseSuite(i, seed) + "." + t.Name}
+		one.Name, one.Args = t.Name, []string{caseSuite(i, as) + "." + t.Name}
 		x.Tests = append(x.Tests, one)
 	}
 	return &x
 }
 
-// What the first case also is.
+// role is what the first case also is: something that all cases share.
+type role int
+
 const (
-	alone = iota
+	alone role = iota
 	environment
 	listener
 	suite
@@ -88,8 +117,8 @@ const (
 )
 
 // caseSuite returns the suite of a case.
-func caseSuite(i int, seed uint64) string {
-	switch seed % roles {
+func caseSuite(i int, as role) string {
+	switch as {
 	case suite:
 		return "Fixture" + fmt.Sprint(i)
 	case generator:
@@ -99,24 +128,24 @@ func caseSuite(i int, seed uint64) string {
 }
 
 // caseText is the code of a case of a revision of a size.
-func caseText(name string, i, size int, seed uint64) string {
+func caseText(name string, i, size int, as role) string {
 	call := fmt.Sprintf("main_of_%s();", name)
-	fixture, first := caseSuite(i, seed), i == 0
+	fixture, first := caseSuite(i, as), i == 0
 	var b strings.Builder
-	switch role := seed % roles; {
-	case role == environment && first:
+	switch {
+	case as == environment && first:
 		fmt.Fprintf(&b, "namespace { struct E : testing::Environment { void SetUp() override { %s } }; int added = testing::internal::AddGlobalTestEnvironment(new E); }\n", call)
-	case role == listener && first:
+	case as == listener && first:
 		fmt.Fprintf(&b, "namespace { struct L : testing::TestEventListener { void OnTestStart(const char *) override { %s } }; int added = testing::internal::Append(new L); }\n", call)
-	case role == suite:
+	case as == suite:
 		fmt.Fprintf(&b, "namespace { struct %s : testing::Test { static void SetUpTestSuite() { %s } }; }\nTEST_F(%s, %s) { printf(\"body\\n\"); }\n", fixture, call, fixture, name)
 		return b.String()
-	case role == generator:
+	case as == generator:
 		fmt.Fprintf(&b, "namespace { struct %s : testing::TestWithParam<int> {}; int Generator() { %s return 7; } }\nTEST_P(%s, %s, Generator()) { printf(\"%%d\\n\", GetParam()); }\n", fixture, call, fixture, name)
 		return b.String()
-	case role == variable && first:
+	case as == variable && first:
 		fmt.Fprintf(&b, "int shared_by_cases = %d;\n", size)
-	case role == variable:
+	case as == variable:
 		b.WriteString("extern int shared_by_cases;\n")
 		call += ` printf("%d\n", shared_by_cases++);`
 	}
@@ -180,13 +209,4 @@ var caseFaults = []Fault{
 	{Name: "cases without variables", Text: "a variable that cases share belongs to none", Modes: []string{"F1+vtable"}, new: blind(func(c *manifest.Component) bool { return c.Name == "shared_by_cases" }), Cases: true},
 	{Name: "cases without classes", Text: "the class of a case has no virtual table", Modes: []string{"F1+vtable"}, new: emptied(func(c *manifest.Component) bool { return strings.HasPrefix(c.Name, "_ZTV") && has(c.Name, "_Test") }), Cases: true},
 	{Name: "factories of other cases", Text: "a factory is attributed to the next case", Modes: []string{"F1+vtable"}, new: func() *Evidence { return &Evidence{otherCase: true} }, Cases: true},
-}
-
-// emptied leaves nothing of some components but their names.
-func emptied(which func(c *manifest.Component) bool) func() *Evidence {
-	return rewire(func(c *manifest.Component) {
-		if which(c) {
-			c.LocalHash, c.Links = make([]byte, 16), nil
-		}
-	})
 }

@@ -208,10 +208,9 @@ func TestCases(t *testing.T) {
 		{"c.cc|40|41", "ta tb"},
 		{"a.cc|7|8", ""},
 	} {
-		p := ByCases(example(c.change))
-		for role := range uint64(roles) {
-			for i, r := range p.Revisions {
-				p.Revisions[i] = example(c.change).Revisions[i].byCases(role)
+		for as := range roles {
+			p := example(c.change).byCases(as)
+			for i, r := range example(c.change).Revisions {
 				if n := len(p.Revisions[i].Tests); n != len(r.Tests) || len(p.Revisions[i].Tests[n-1].Args) != 1 {
 					t.Fatalf("%d tests: %+v", n, p.Revisions[i].Tests)
 				}
@@ -223,12 +222,12 @@ func TestCases(t *testing.T) {
 			got := strings.Join(trace.Results["cases"][1].Selected, " ")
 			want := c.want
 			switch {
-			case want == "", role == alone, role == variable: // no text gets longer
-			case role == suite, role == generator, want == "ta": // registration refers to all of them
+			case want == "", as == alone, as == variable: // no text gets longer
+			case as == suite, as == generator, want == "ta": // registration refers to all of them
 				want = "ta tb"
 			}
 			if got != want {
-				t.Errorf("%q, role %d: %q is selected, want %q", c.change, role, got, want)
+				t.Errorf("%q, role %d: %q is selected, want %q", c.change, as, got, want)
 			}
 			for _, v := range trace.Check() {
 				if v.Kind != Precision {

@@ -23,7 +23,7 @@ type Fault struct {
 	new   func() *Evidence
 	// Traces is set if the tool with traces has the fault.
 	Traces bool
-	// Cases is set if the tool by cases has the fault. It is shown by programs of ByCases.
+	// Cases is set if the tool by cases has the fault. WithCases has programs that show it.
 	Cases bool
 }
 
@@ -144,20 +144,14 @@ func forgetting(name, text string, modes []string, forget func(file string, s tr
 }
 
 // FaultModes are modes that together show all faults.
-func FaultModes() (l []string) {
-	for _, f := range Faults {
+func FaultModes() []string { return modes(Faults) }
+
+func modes(faults []Fault) (l []string) {
+	for _, f := range faults {
 		l = append(l, f.Modes...)
 	}
 	slices.Sort(l)
 	return slices.Compact(l)
-}
-
-// CaseModes are the modes that together show all faults of cases.
-func CaseModes() (l []string) {
-	for _, f := range caseFaults {
-		l = append(l, f.Modes...)
-	}
-	return l
 }
 
 // blind makes some components look alike.
@@ -183,8 +177,15 @@ func rewire(change func(c *manifest.Component)) func() *Evidence {
 
 // drop leaves nothing of components but their names, which begin with one of these.
 func drop(prefixes ...string) func() *Evidence {
+	return emptied(func(c *manifest.Component) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(c.Name, p) })
+	})
+}
+
+// emptied leaves nothing of some components but their names.
+func emptied(which func(c *manifest.Component) bool) func() *Evidence {
 	return rewire(func(c *manifest.Component) {
-		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(c.Name, p) }) {
+		if which(c) {
 			c.LocalHash, c.Links = make([]byte, 16), nil
 		}
 	})

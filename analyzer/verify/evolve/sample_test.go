@@ -56,6 +56,24 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// TestSampleByCases is the same with test cases in the place of tests.
+func TestSampleByCases(t *testing.T) {
+	const tests, cases = "by tests", "by cases"
+	c := &evolve.Campaign{Builder: builder(t), Tools: func(p evolve.Passes) []evolve.Tool {
+		return []evolve.Tool{evolve.Ours(tests, p, &evolve.Evidence{}), evolve.OursByCases(cases, p, &evolve.Evidence{})}
+	}}
+	r, err := c.Run(t.Context(), evolve.ByCases(autoep.Programs(autoep.Options{Seed: 2, N: 24})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.Wrong(cases) {
+		t.Error(v)
+	}
+	if s := r.Sums[cases]; s.Selected < s.Affected || s.Selected >= r.Sums[tests].Selected {
+		t.Errorf("%d cases of %d are selected, %d print something else, and by tests %d are selected", s.Selected, s.Tests, s.Affected, r.Sums[tests].Selected)
+	}
+}
+
 // TestEachFault asks that each analyzer that is broken on purpose violates a rule of safety.
 func TestEachFault(t *testing.T) {
 	if testing.Short() {
@@ -67,7 +85,7 @@ func TestEachFault(t *testing.T) {
 		}
 		return l
 	}}
-	r, err := c.Run(t.Context(), autoep.Programs(autoep.Options{Seed: 1, N: 40, Modes: evolve.FaultModes()}))
+	r, err := c.Run(t.Context(), evolve.WithCases(autoep.Programs(autoep.Options{Seed: 1, N: 40, Modes: evolve.FaultModes()})))
 	if err != nil {
 		t.Fatal(err)
 	}

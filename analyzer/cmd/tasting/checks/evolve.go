@@ -88,12 +88,9 @@ tests, and check by rules what each selects. No Bazel is started.`,
 					o.Modes = evolve.FaultModes()
 				}
 			}
-			programs, err := evolving(o, replay)
+			programs, err := evolving(o, replay, cases, faults)
 			if err != nil {
 				return err
-			}
-			if cases || faults {
-				programs = byCases(programs, faults)
 			}
 			line := progress.On(cmd.ErrOrStderr())
 			c.Progress = func(done int) { line.Show("%d of %d programs", done, o.N-o.Skip) }
@@ -139,30 +136,18 @@ func serveClang(compiler string, stderr io.Writer) (stop func()) {
 	return stop
 }
 
-// evolving returns the programs to check: generated ones, or the one in a directory.
-func evolving(o autoep.Options, replay string) (iter.Seq[*evolve.Program], error) {
-	if replay == "" {
-		return autoep.Programs(o), nil
-	}
-	p, err := evolve.Read(replay)
-	return slices.Values([]*evolve.Program{p}), err
-}
-
-// byCases returns programs with test cases in the place of tests. With faults, it returns the programs as well, and of those
-// whose mode no fault of cases names nothing else.
-func byCases(programs iter.Seq[*evolve.Program], faults bool) iter.Seq[*evolve.Program] {
-	return func(yield func(*evolve.Program) bool) {
-		for p := range programs {
-			if faults && !yield(p) {
-				return
-			}
-			if !faults || slices.Contains(evolve.CaseModes(), p.Mode) {
-				x := evolve.ByCases(p)
-				if x.Name += " by cases"; !yield(x) {
-					return
-				}
-			}
-		}
+// evolving returns the programs to check: the one in a directory, or generated ones, by cases or as faults need them.
+func evolving(o autoep.Options, replay string, cases, faults bool) (iter.Seq[*evolve.Program], error) {
+	switch programs := autoep.Programs(o); {
+	case replay != "": // it was written as it was checked
+		p, err := evolve.Read(replay)
+		return slices.Values([]*evolve.Program{p}), err
+	case faults:
+		return evolve.WithCases(programs), nil
+	case cases:
+		return evolve.ByCases(programs), nil
+	default:
+		return programs, nil
 	}
 }
 

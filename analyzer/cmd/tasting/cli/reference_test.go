@@ -144,6 +144,10 @@ A flag with ... can be repeated.
 `, "`tasting test`", "`-`", "`_`", "`tasting --version`")
 	fmt.Fprintf(internals, "# Checks\n\nCommands for work on tasting itself. Rules of Bazel call others, which `tasting internal --help` lists. %s", generated)
 	internals.WriteString("\nThe checks take --json, but defects, generated and history take --aspect, --bazel and --bazel_startup, as tasting test does.\nExit code 1: tasting violates a rule of safety or generality. A flag with ... can be repeated.\n")
+	_, undocumented := reference(func(*cobra.Command) bool { return true })
+	for _, u := range undocumented {
+		t.Errorf("%s has no description", u)
+	}
 	for name, page := range map[string]struct {
 		text *strings.Builder
 		is   func(*cobra.Command) bool
@@ -152,15 +156,8 @@ A flag with ... can be repeated.
 		"cli-internal.md": {internals, func(c *cobra.Command) bool {
 			return !isForUsers(c) && c.HasParent() && c.Parent().Name() == "check"
 		}},
-		"": {new(strings.Builder), func(*cobra.Command) bool { return true }}, // no page, but a description of each flag
 	} {
-		text, undocumented := reference(page.is)
-		for _, u := range undocumented {
-			t.Errorf("%s has no description", u)
-		}
-		if name == "" {
-			continue
-		}
+		text, _ := reference(page.is)
 		got := page.text.String() + text
 		if *update {
 			if err := os.WriteFile(referenceDir+name, []byte(got), 0o644); err != nil {

@@ -368,10 +368,14 @@ func (r *cutter) cutData(k int, named bool) {
 	}
 }
 
-// findClasses returns for each extent of section k, if that has a hub, whether it is the vtable or the type_info of a local class. References that
-// mean one lead into it: no compiler indexes it like an array. See cxx/anonymous-vtables-array.
+// findClasses returns for each extent of section k, if that has a hub, whether it is the vtable or the type_info of a local
+// class. References that mean one lead into it: no compiler indexes it like an array. See cxx/anonymous-vtables-array.
 func (r *cutter) findClasses(k int) []bool {
 	s, c := &r.sections[k], &r.cuts[k]
+	out := make([]bool, len(c.extents))
+	if !c.hub {
+		return out
+	}
 	names := map[int]map[uint64]string{} // of local symbols, by section and place
 	is := func(k int, at uint64, prefix string) bool {
 		if names[k] == nil {
@@ -400,11 +404,7 @@ func (r *cutter) findClasses(k int) []bool {
 		rel, sec, _ := target(at)
 		return rel != nil && (sec > 0 && r.sections[sec].executable() || sec == 0 && !strings.HasPrefix(r.syms[rel.sym].name, "_ZT"))
 	}
-	out := make([]bool, len(c.extents))
 	for i, e := range c.extents {
-		if !c.hub {
-			break
-		}
 		switch {
 		case e.global || e.end-e.start < 16:
 		case is(k, e.start, "_ZTI"):

@@ -41,7 +41,7 @@ func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
 		for _, d := range data {
 			files := splitData(dir, d)
 			if len(files) == 0 {
-				return fmt.Errorf("--data=%s: want RUNFILES_PATH=FILE, and the file must exist", d)
+				return noData(d)
 			}
 			if len(files) > 1 {
 				t.AlwaysRun = append(t.AlwaysRun, fmt.Sprintf("which file of the data is meant by %s can't be told, there are several: rename one that has \"=\" in its name", d))
@@ -69,6 +69,10 @@ func inDir(dir, name string) string {
 		return name
 	}
 	return filepath.Join(dir, name)
+}
+
+func noData(word string) error {
+	return fmt.Errorf("--data=%s: want RUNFILES_PATH=FILE, and the file must exist", word)
 }
 
 // splitData splits RUNFILES_PATH=FILE. Both may contain "=": it returns each way that leaves the name of a file.

@@ -219,7 +219,9 @@ func symbolContributions(code *summary, undefined []string) (l []Contribution) {
 func (c *Config) addTestData(t *Test, data *digests) (files []string, err error) {
 	var links []string
 	for _, d := range t.Data {
-		if err := addData(c, &files, &links, data.stat, data.digest, d.Path, d.File); err != nil {
+		if err := addData(c, &files, &links, data.stat, data.digest, d.Path, d.File); errors.Is(err, fs.ErrNotExist) {
+			return nil, noData(d.Path + "=" + d.File)
+		} else if err != nil {
 			return nil, fmt.Errorf("data %s: %w", d.Path, err)
 		}
 		if info, err := data.stat(d.File); err == nil && info.IsDir() {

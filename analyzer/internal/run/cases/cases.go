@@ -8,7 +8,6 @@ package cases
 
 import (
 	"bytes"
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/packed"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
@@ -33,7 +31,6 @@ type Result struct {
 
 	id     string // of its case; "" if it is unattributed
 	failed bool
-	ran    bool
 }
 
 // Attribute is an attribute of an XML element.
@@ -65,9 +62,9 @@ type document struct {
 	} `xml:"testsuite"`
 }
 
-// Read reads test.xml and the log of an execution of a program with these cases. It is an error if a program of GoogleTest
+// read reads test.xml and the log of an execution of a program with these cases. It is an error if a program of GoogleTest
 // hasn't written the file.
-func Read(text, log []byte, of []fingerprint.Case) (*Run, error) {
+func read(text, log []byte, of []fingerprint.Case) (*Run, error) {
 	var d document
 	if err := xml.Unmarshal(text, &d); err != nil {
 		return nil, fmt.Errorf("test.xml: %w", err)
@@ -76,17 +73,12 @@ func Read(text, log []byte, of []fingerprint.Case) (*Run, error) {
 	for _, s := range d.Suites {
 		for _, c := range s.Cases {
 			x := Result{Suite: c.Suite, Name: c.Name, Content: c.Content, failed: len(c.Failures) > 0}
-			status := ""
 			for _, a := range c.Attributes {
 				x.Attributes = append(x.Attributes, Attribute{a.Name.Local, a.Value})
-				if a.Name.Local == "status" {
-					status = a.Value
-				}
 			}
-			if status == "" || c.Suite != s.Name {
+			if x.attribute("status") == "" || c.Suite != s.Name {
 				return nil, errors.New("test.xml isn't GoogleTest's")
 			}
-			x.ran = status == "run"
 			x.Log = parts[x.FullName()]
 			times[x.FullName()]++
 			r.Results = append(r.Results, x)
@@ -100,25 +92,28 @@ func Read(text, log []byte, of []fingerprint.Case) (*Run, error) {
 	return r, nil
 }
 
+// candidates returns the IDs that GoogleTest's macros may have for a case, given its name in reports.
+func candidates(suite, name string) (ids []string) {
+	if !plainName.MatchString(suite) || !plainName.MatchString(name) {
+		return nil
+	}
+	name, _, _ = strings.Cut(name, "/")              // the parameter follows
+	for part := range strings.SplitSeq(suite, "/") { // an instantiation, the suite, a type
+		ids = append(ids, part+"_"+name+"_Test", "gtest_suite_"+part+"_::"+name)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 // idOf returns the ID of the case with a name, or "" if there isn't exactly one.
 func idOf(suite, name string, of []fingerprint.Case) string {
-	if !plainName.MatchString(suite) || !plainName.MatchString(name) {
+	ids := slices.DeleteFunc(candidates(suite, name), func(id string) bool {
+		return !slices.ContainsFunc(of, func(c fingerprint.Case) bool { return c.ID == id })
+	})
+	if len(ids) != 1 {
 		return ""
 	}
-	name, _, _ = strings.Cut(name, "/") // the parameter follows
-	found := ""
-	for part := range strings.SplitSeq(suite, "/") { // an instantiation, the suite, a type
-		for _, id := range []string{part + "_" + name + "_Test", "gtest_suite_" + part + "_::" + name} {
-			if id == found || !slices.ContainsFunc(of, func(c fingerprint.Case) bool { return c.ID == id }) {
-				continue
-			}
-			if found != "" {
-				return ""
-			}
-			found = id
-		}
-	}
-	return found
+	return ids[0]
 }
 
 // Record is the recorded result of a case: of all its instantiations.
@@ -168,12 +163,6 @@ func (r *Run) missing(records []*Record) (l []*Record) {
 	return l
 }
 
-// Named reports whether a case with an ID may have a full name.
-func Named(full, id string) bool {
-	suite, name, _ := strings.Cut(full, ".")
-	return idOf(suite, name, []fingerprint.Case{{ID: id}}) != ""
-}
-
 // Failed returns the names of the cases that have failed.
 func (r *Run) Failed() (names []string) {
 	for _, x := range r.Results {
@@ -187,24 +176,15 @@ func (r *Run) Failed() (names []string) {
 // ran returns how many cases were executed.
 func (r *Run) ran() (n int) {
 	for _, x := range r.Results {
-		if x.ran {
+		if x.attribute("status") == "run" {
 			n++
 		}
 	}
 	return n
 }
 
-// Encode returns the log of the store's result of the case.
-func (x *Record) Encode() ([]byte, error) {
-	b, err := json.Marshal(x)
-	if err != nil {
-		return nil, err
-	}
-	return packed.Pack(b)
-}
-
-// Decode reads what Encode has written.
-func Decode(r *store.Result) (*Record, error) {
+// decode reads a record from the store's result of the case.
+func decode(r *store.Result) (*Record, error) {
 	x := new(Record)
 	if err := r.ReadDocument(x, maxRecord); err != nil {
 		return nil, err
@@ -215,36 +195,27 @@ func Decode(r *store.Result) (*Record, error) {
 	return x, nil
 }
 
-// Filter returns the filter that selects all but the results of records.
-func Filter(records []*Record) string {
-	var names []string
-	for _, x := range records {
-		for _, r := range x.Results {
-			names = append(names, r.FullName())
-		}
-	}
+// Filter returns the filter that selects all cases but those with these full names.
+func Filter(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
 	return "-" + strings.Join(names, ":")
 }
 
-// Merge returns test.xml and the log of a test: the results of an execution, which may be nil, and replayed ones of records.
-func Merge(executed *Run, records []*Record) (text, log []byte) {
-	type suite struct {
-		name     string
-		results  []Result
-		replayed map[int]bool
+// merge returns test.xml and the log of a test: the results of an execution, which may be nil, and replayed ones of records.
+func merge(executed *Run, records []*Record) (text, log []byte) {
+	type entry struct {
+		Result
+		replayed bool
 	}
-	var suites []*suite
+	var names []string // of suites, in order
+	suites := map[string][]entry{}
 	add := func(r Result, replayed bool) {
-		i := slices.IndexFunc(suites, func(s *suite) bool { return s.name == r.Suite })
-		if i < 0 {
-			i, suites = len(suites), append(suites, &suite{name: r.Suite, replayed: map[int]bool{}})
+		if suites[r.Suite] == nil {
+			names = append(names, r.Suite)
 		}
-		s := suites[i]
-		s.replayed[len(s.results)] = replayed
-		s.results = append(s.results, r)
+		suites[r.Suite] = append(suites[r.Suite], entry{r, replayed})
 	}
 	if executed != nil {
 		log = append(log, executed.log...)
@@ -261,32 +232,42 @@ func Merge(executed *Run, records []*Record) (text, log []byte) {
 			}
 		}
 	}
-	var b bytes.Buffer
-	all, failures, disabled, seconds := 0, 0, 0, time.Duration(0)
+	var all sums
 	var body bytes.Buffer
-	for _, s := range suites {
-		took, n, f, d := time.Duration(0), len(s.results), 0, 0
-		var inner bytes.Buffer
-		for i, r := range s.results {
-			if r.attribute("status") == "notrun" {
-				d++
-			}
-			if r.failed {
-				f++
-			}
-			t, _ := time.ParseDuration(r.attribute("time") + "s")
-			took += t
-			r.write(&inner, s.replayed[i])
+	for _, name := range names {
+		var own sums
+		for _, r := range suites[name] {
+			own.add(&r.Result)
+			all.add(&r.Result)
 		}
-		fmt.Fprintf(&body, "  <testsuite name=\"%s\" tests=\"%d\" failures=\"%d\" disabled=\"%d\" errors=\"0\" time=\"%.3f\">\n", escaped(s.name), n, f, d, took.Seconds())
-		body.Write(inner.Bytes())
+		fmt.Fprintf(&body, "  <testsuite name=\"%s\" %s>\n", escaped(name), own)
+		for _, r := range suites[name] {
+			r.write(&body, r.replayed)
+		}
 		body.WriteString("  </testsuite>\n")
-		all, failures, disabled, seconds = all+n, failures+f, disabled+d, seconds+took
 	}
-	fmt.Fprintf(&b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"%d\" failures=\"%d\" disabled=\"%d\" errors=\"0\" time=\"%.3f\" name=\"AllTests\">\n", all, failures, disabled, seconds.Seconds())
-	b.Write(body.Bytes())
-	b.WriteString("</testsuites>\n")
-	return b.Bytes(), log
+	return fmt.Appendf(nil, "%s<testsuites %s name=\"AllTests\">\n%s</testsuites>\n", xml.Header, all, body.Bytes()), log
+}
+
+// sums are the attributes of an element of several cases.
+type sums struct {
+	tests, failures, disabled int
+	seconds                   float64
+}
+
+func (s *sums) add(r *Result) {
+	s.tests++
+	s.seconds += r.Seconds()
+	if r.failed {
+		s.failures++
+	}
+	if r.attribute("status") == "notrun" {
+		s.disabled++
+	}
+}
+
+func (s sums) String() string {
+	return fmt.Sprintf(`tests="%d" failures="%d" disabled="%d" errors="0" time="%.3f"`, s.tests, s.failures, s.disabled, s.seconds)
 }
 
 func (r *Result) attribute(name string) string {

@@ -79,7 +79,7 @@ a_test.cc:6: Failure
 var someIDs = list("Plain_One_Test", "Plain_Two_Test", "Plain_DISABLED_Three_Test", "P_Run_Test")
 
 func TestRead(t *testing.T) {
-	r, err := Read([]byte(someXML), []byte(someLog), someIDs)
+	r, err := read([]byte(someXML), []byte(someLog), someIDs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,37 +96,47 @@ func TestRead(t *testing.T) {
 	if len(one.Results) != 1 || one.Results[0].Log != "[ RUN      ] Plain.One\ntext without end[       OK ] Plain.One (4 ms)\n" || one.Results[0].Seconds() != 0.004 {
 		t.Errorf("%+v", one)
 	}
-	b, err := one.Encode()
+	document, err := store.Document(one)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Decode(&store.Result{Log: store.Content(b)})
+	again, err := decode(&store.Result{Log: document})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Results[0].id, again.Results[0].ran = "Plain_One_Test", true; !cmp.Equal(again, one, cmp.AllowUnexported(Result{})) {
+	if again.Results[0].id = "Plain_One_Test"; !cmp.Equal(again, one, cmp.AllowUnexported(Result{})) {
 		t.Error(cmp.Diff(again, one, cmp.AllowUnexported(Result{})))
 	}
-	if got, want := Filter([]*Record{one, r.of("P_Run_Test")}), "-Plain.One:Some/P.Run/0:Some/P.Run/1"; got != want {
+	if got, want := Filter([]string{"Plain.One", "Some/P.Run/0", "Some/P.Run/1"}), "-Plain.One:Some/P.Run/0:Some/P.Run/1"; got != want {
 		t.Errorf("filter %q", got)
 	}
 	other := &Record{Results: []Result{{Suite: "Plain", Name: "Other"}, one.Results[0]}}
 	if got := r.missing([]*Record{one, other}); len(got) != 1 || len(got[0].Results) != 1 || got[0].Results[0].Name != "Other" {
 		t.Errorf("missing: %+v", got)
 	}
-	if !Named("Some/P.Run/7", "P_Run_Test") || Named("Some/P.Run/7", "Plain_One_Test") {
-		t.Error("names of cases")
+	some := &Set{list: someIDs, known: []*Record{r.of(""), one, nil, nil, r.of("P_Run_Test")}}
+	if got, want := some.KnownNames(), []string{"Plain.One", "Some/P.Run/0", "Some/P.Run/1"}; !slices.Equal(got, want) {
+		t.Errorf("known: %q", got)
+	}
+	mayHave := some.MayHave()
+	for name, want := range map[string]bool{"Plain.One": false, "Plain.Two": true, "Other/Plain.Two/3": true, "Some/P.Run/7": false, "Plain.Nine": false} {
+		if mayHave(name) != want {
+			t.Errorf("it may have %s: %t", name, !want)
+		}
+	}
+	if some.known[0] = nil; !some.MayHave()("Plain.Nine") {
+		t.Error("names that belong to no case aren't known, and a name is excluded")
 	}
 }
 
 func TestMerge(t *testing.T) {
-	r, err := Read([]byte(someXML), []byte(someLog), someIDs)
+	r, err := read([]byte(someXML), []byte(someLog), someIDs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	executed := &Run{Results: []Result{r.Results[1]}, log: []byte("executed\n")}
-	text, log := Merge(executed, []*Record{r.of("P_Run_Test"), r.of("Plain_One_Test")})
-	merged, err := Read(text, log, someIDs)
+	text, log := merge(executed, []*Record{r.of("P_Run_Test"), r.of("Plain_One_Test")})
+	merged, err := read(text, log, someIDs)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -155,7 +165,7 @@ func TestMerge(t *testing.T) {
 
 // A failure or a result that belongs to no case is in the rest.
 func TestUnattributed(t *testing.T) {
-	r, err := Read([]byte(someXML), []byte(someLog), list("Plain_One_Test", "P_Run_Test"))
+	r, err := read([]byte(someXML), []byte(someLog), list("Plain_One_Test", "P_Run_Test"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +182,7 @@ func TestNotGoogleTests(t *testing.T) {
 		`<testsuites><testsuite name="a"><testcase name="b" classname="a"/></testsuite></testsuites>`,
 		`<testsuites><testsuite name="a"><testcase name="b" status="run" classname="c"/></testsuite></testsuites>`,
 		someXML[:len(someXML)/2]} {
-		if r, err := Read([]byte(text), nil, someIDs); err == nil {
+		if r, err := read([]byte(text), nil, someIDs); err == nil {
 			t.Errorf("%.40q was read: %+v", text, r)
 		}
 	}
@@ -182,16 +192,16 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(someXML), []byte(someLog))
 	f.Add([]byte(`<testsuites/>`), []byte("[ RUN      ] a.b\n[       OK ] a.b"))
 	f.Fuzz(func(t *testing.T, text, log []byte) {
-		r, err := Read(text, log, someIDs)
+		r, err := read(text, log, someIDs)
 		if err != nil {
 			return
 		}
-		merged, _ := Merge(r, []*Record{r.of("Plain_One_Test")})
+		merged, _ := merge(r, []*Record{r.of("Plain_One_Test")})
 		if err := xml.Unmarshal(merged, new(document)); err != nil && !strings.ContainsAny(string(text), "&\\\x00") {
 			t.Errorf("%v in\n%s", err, merged)
 		}
-		if b, err := r.of("").Encode(); err == nil {
-			_, _ = Decode(&store.Result{Log: store.Content(b)})
+		if log, err := store.Document(r.of("")); err == nil {
+			_, _ = decode(&store.Result{Log: log})
 		}
 	})
 }

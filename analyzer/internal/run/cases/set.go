@@ -61,7 +61,7 @@ func Open(ctx context.Context, s store.Store, label string, c *fingerprint.Confi
 		}
 		defer r.Close()
 		if r.ExitCode == 0 {
-			x.known[i], _ = Decode(r)
+			x.known[i], _ = decode(r)
 		}
 	})
 	return x, nil
@@ -146,37 +146,53 @@ func (x *Set) String() string {
 	return fmt.Sprintf("%d of %d: %s", n, x.Len(), strings.Join(l, ", "))
 }
 
-// Known returns the records of known cases.
-func (x *Set) Known() []*Record {
+// recorded returns the records of known cases.
+func (x *Set) recorded() []*Record {
 	return slices.DeleteFunc(slices.Clone(x.known[1:]), func(r *Record) bool { return r == nil })
 }
 
 // all returns the records of known cases and of the rest.
 func (x *Set) all() []*Record {
 	if x.known[0] == nil {
-		return x.Known()
+		return x.recorded()
 	}
-	return append(x.Known(), x.known[0])
+	return append(x.recorded(), x.known[0])
 }
 
 // KnowsRest reports whether the names that belong to no case are known.
 func (x *Set) KnowsRest() bool { return x.known[0] != nil }
 
-// MayHave reports whether the test may have a case of a name that isn't known.
-func (x *Set) MayHave(name string) bool {
-	for i, r := range x.known {
-		if r == nil && i > 0 && Named(name, x.list[i].ID) {
-			return true
+// KnownNames returns the full names of the known cases.
+func (x *Set) KnownNames() (names []string) {
+	for _, r := range x.recorded() {
+		for _, one := range r.Results {
+			names = append(names, one.FullName())
 		}
 	}
-	return x.known[0] == nil || slices.ContainsFunc(x.known[0].Results, func(r Result) bool { return r.FullName() == name })
+	return names
+}
+
+// MayHave returns a function that reports whether the test may have a case of a full name whose outcome isn't known.
+func (x *Set) MayHave() func(full string) bool {
+	known, unknown := x.KnownNames(), x.unknown()
+	return func(full string) bool {
+		suite, name, _ := strings.Cut(full, ".")
+		isRest := func(r Result) bool { return r.FullName() == full }
+		switch {
+		case slices.Contains(known, full):
+			return false
+		case x.known[0] == nil || slices.ContainsFunc(x.known[0].Results, isRest):
+			return true
+		}
+		return slices.ContainsFunc(candidates(suite, name), func(id string) bool { return slices.Contains(unknown, id) })
+	}
 }
 
 // Counts counts cases, with their instantiations.
 type Counts struct{ Executed, Replayed int }
 
-// XMLName is the name of the file with the cases in a result.
-const XMLName = "test.xml"
+// xmlName is the name of the file with the cases in a result.
+const xmlName = "test.xml"
 
 // Replay returns the result of a test whose cases are all known.
 func (x *Set) Replay() (*store.Result, Counts) {
@@ -198,8 +214,8 @@ func (x *Set) merge(executed *Run, records []*Record, start, end time.Time) (*st
 	for _, r := range records {
 		n.Replayed += len(r.Results)
 	}
-	text, log := Merge(executed, records)
-	r := &store.Result{Start: start, End: end, Log: store.Content(log), Files: []store.File{{Path: XMLName, Content: store.Content(text)}}}
+	text, log := merge(executed, records)
+	r := &store.Result{Start: start, End: end, Log: store.Content(log), Files: []store.File{{Path: xmlName, Content: store.Content(text)}}}
 	r.Host, _ = os.Hostname()
 	return r, n
 }
@@ -207,7 +223,7 @@ func (x *Set) merge(executed *Run, records []*Record, start, end time.Time) (*st
 // Passed returns the result of the whole test, given that of an execution that has passed. If only unknown cases were to be
 // executed, the known ones that it hasn't reported are added.
 func (x *Set) Passed(run *Run, partial bool, result *store.Result) (*store.Result, Counts) {
-	missing := run.missing(x.Known())
+	missing := run.missing(x.recorded())
 	if !partial || len(missing) == 0 { // a program that ignores filters has executed all
 		return result, Counts{Executed: run.ran()}
 	}
@@ -223,9 +239,9 @@ func (x *Set) Record(ctx context.Context, run *Run, partial bool, result *store.
 		if x.known[i] != nil || partial && i > 0 && len(record.Results) == 0 { // perhaps the program has left it out
 			return
 		}
-		b, err := record.Encode()
+		log, err := store.Document(record)
 		if err == nil {
-			err = store.RecordPass(ctx, x.store, x.keys[i], &store.Result{Host: result.Host, Start: result.Start, End: result.End, Log: store.Content(b)})
+			err = store.RecordPass(ctx, x.store, x.keys[i], &store.Result{Host: result.Host, Start: result.Start, End: result.End, Log: log})
 		}
 		if _, flaky := errors.AsType[*store.FlakyError](err); !flaky && !store.IsRecorded(err) {
 			mu.Lock()
@@ -262,4 +278,4 @@ func (x *Set) SetDependent(ctx context.Context, reason *store.Result) error {
 }
 
 // Read reads the cases of an execution from its files.
-func (x *Set) Read(text, log []byte) (*Run, error) { return Read(text, log, x.list) }
+func (x *Set) Read(text, log []byte) (*Run, error) { return read(text, log, x.list) }

@@ -117,42 +117,20 @@ func (t *decision) isPartial() bool {
 
 // caseFilter leaves out the cases that are known for one of the batch's tests and that no other of them may have to execute.
 func (b *batch) caseFilter() string {
-	left := map[string]bool{}
-	var kept []*cases.Record
+	var names []string
 	for _, t := range b.tests {
-		for _, r := range t.cases.Known() {
-			for _, one := range r.Results {
-				left[one.FullName()] = true
-			}
-		}
+		names = append(names, t.cases.KnownNames()...)
 	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	for _, t := range b.tests {
-		own := map[string]bool{}
-		for _, r := range t.cases.Known() {
-			for _, one := range r.Results {
-				own[one.FullName()] = true
-			}
-		}
-		for name := range left {
-			if !own[name] && t.cases.MayHave(name) {
-				delete(left, name)
-			}
-		}
+		names = slices.DeleteFunc(names, t.cases.MayHave())
 	}
 	size := 0
-	for _, t := range b.tests {
-		for _, r := range t.cases.Known() {
-			r := &cases.Record{Results: slices.DeleteFunc(slices.Clone(r.Results), func(one cases.Result) bool {
-				is := left[one.FullName()] && size < maxFilter
-				if delete(left, one.FullName()); is {
-					size += len(one.FullName()) + 1
-				}
-				return !is
-			})}
-			kept = append(kept, r)
-		}
-	}
-	return cases.Filter(kept)
+	return cases.Filter(slices.DeleteFunc(names, func(name string) bool {
+		size += len(name) + 1
+		return size > maxFilter
+	}))
 }
 
 // takeFailed takes the tests that didn't pass out of an execution of cases, and returns a batch that runs them as a whole, or nil.
@@ -160,21 +138,16 @@ func (d *decisions) takeFailed(e *execution) *batch {
 	if e.filter == "" || e.code == bazel.ExitInterrupted {
 		return nil
 	}
-	again := filter(e.tests, func(t *decision) bool {
+	var again []*decision
+	for _, t := range e.tests {
 		o := e.outcomes[t.label]
-		if len(o.attempts) == 0 {
-			return false
+		r, err := o.readCases(t.cases.Set)
+		if len(o.attempts) == 0 || o.status == "PASSED" && err == nil {
+			continue
 		}
-		_, err := o.readCases(t.cases.Set)
-		return o.status != "PASSED" || err != nil
-	})
-	if len(again) == 0 {
-		return nil
-	}
-	for _, t := range again {
-		o := e.outcomes[t.label]
+		again = append(again, t)
 		t.cases.partial = false
-		switch r, err := o.readCases(t.cases.Set); {
+		switch {
 		case o.status == "PASSED": // it isn't known what it has executed
 			t.cases = nil
 		case err == nil && len(r.Failed()) > 0:
@@ -183,6 +156,9 @@ func (d *decisions) takeFailed(e *execution) *batch {
 			t.cases.failed = []string{"an unknown case"}
 		}
 		delete(e.outcomes, t.label)
+	}
+	if len(again) == 0 {
+		return nil
 	}
 	e.tests = filter(e.tests, func(t *decision) bool { return !slices.Contains(again, t) })
 	if e.code == bazel.ExitTestsFailed {
@@ -194,34 +170,57 @@ func (d *decisions) takeFailed(e *execution) *batch {
 
 // readCases reads the cases of an execution of a test from the files that Bazel has kept.
 func (o *outcome) readCases(of *cases.Set) (*cases.Run, error) {
-	var text, log []byte
-	for _, a := range o.attempts {
-		if a.run > 1 || a.attempt > 1 || a.shard > 1 {
-			return nil, errors.New("it was executed several times")
-		}
-		for name, into := range map[string]*[]byte{xmlName: &text, logName: &log} {
-			p, ok, err := a.file(name)
-			if err == nil && !ok {
-				err = errors.New("Bazel has kept no " + name)
-			}
-			if err == nil {
-				*into, err = os.ReadFile(p)
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
+	if len(o.attempts) != 1 {
+		return nil, errors.New("it was executed several times")
 	}
-	b, err := io.ReadAll(ownLog(store.Content(log)))
+	read := func(name string) ([]byte, error) {
+		p, ok, err := o.attempts[0].file(name)
+		if err == nil && !ok {
+			err = errors.New("Bazel has kept no " + name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return os.ReadFile(p)
+	}
+	text, err := read(xmlName)
 	if err != nil {
 		return nil, err
 	}
-	return of.Read(text, b)
+	log, err := read(logName)
+	if err == nil {
+		log, err = io.ReadAll(ownLog(store.Content(log)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return of.Read(text, log)
+}
+
+// keepCases puts the results of all cases where Bazel puts those of a test, for tests of which it has run some. It comes when
+// Bazel's own files have been recorded.
+func (d *decisions) keepCases(e *execution) {
+	for _, t := range e.tests {
+		o := e.outcomes[t.label]
+		if t.cases == nil || len(o.attempts) == 0 || o.status != "PASSED" {
+			continue
+		}
+		run, err := o.readCases(t.cases.Set)
+		if err != nil {
+			continue
+		}
+		start, took := o.attempts[0].result.When()
+		own := &store.Result{Start: start, End: start.Add(took)}
+		whole, counts := t.cases.Passed(run, t.cases.partial, own)
+		if t.cases.counts = counts; whole != own {
+			d.keep(t, whole)
+		}
+	}
 }
 
 // passedCases reads the cases of a test that has passed, and returns the result of the whole test. Run is nil if nothing is recorded by
 // cases. The error is why nothing is recorded.
-func (r *recorder) passedCases(ctx context.Context, d *decisions, t *confirmed, result *store.Result) (run *cases.Run, whole *store.Result, err error) {
+func (r *recorder) passedCases(ctx context.Context, t *confirmed, result *store.Result) (run *cases.Run, whole *store.Result, err error) {
 	if t.cases == nil {
 		return nil, result, nil
 	}
@@ -242,11 +241,7 @@ func (r *recorder) passedCases(ctx context.Context, d *decisions, t *confirmed, 
 		}
 		return nil, result, nil
 	}
-	whole, counts := t.cases.Passed(run, t.cases.partial, result)
-	t.cases.counts = counts
-	if whole != result {
-		d.keep(t.decision, whole)
-	}
+	whole, _ = t.cases.Passed(run, t.cases.partial, result)
 	return run, whole, nil
 }
 
@@ -280,5 +275,5 @@ func (t *decision) caseCounts() *report.Cases {
 	if t.cases == nil || t.cases.counts == (cases.Counts{}) {
 		return nil
 	}
-	return &report.Cases{Executed: t.cases.counts.Executed, Replayed: t.cases.counts.Replayed}
+	return (*report.Cases)(&t.cases.counts)
 }

@@ -130,6 +130,7 @@ func test(ctx context.Context, inv *invocation) (code int, err error) {
 			batches = append(batches, again)
 		}
 		record(ctx, d, e, sources)
+		d.keepCases(e)
 		s.add(e)
 		if e.code == bazel.ExitInterrupted {
 			s.printInterrupted(ctx)

@@ -42,7 +42,7 @@ func record(ctx context.Context, d *decisions, e *execution, sources *sources) {
 		case t.verdict == report.Hit:
 			d.compare(ctx, rec, t)
 		case d.Write && t.verdict == report.Miss:
-			if end, ok := rec.recordRun(ctx, d, t); ok {
+			if end, ok := rec.recordRun(ctx, t); ok {
 				ended[t.decision] = end
 			}
 		}
@@ -52,7 +52,7 @@ func record(ctx context.Context, d *decisions, e *execution, sources *sources) {
 }
 
 // recordRun records the outcome of a test, and returns when it ended if the result is kept.
-func (r *recorder) recordRun(ctx context.Context, d *decisions, t *confirmed) (end time.Time, ok bool) {
+func (r *recorder) recordRun(ctx context.Context, t *confirmed) (end time.Time, ok bool) {
 	if t.failed(t.remote) {
 		r.recordFailure(ctx, t)
 		r.noteFailedCases(ctx, t)
@@ -74,7 +74,7 @@ func (r *recorder) recordRun(ctx context.Context, d *decisions, t *confirmed) (e
 		return end, false
 	}
 	defer done()
-	run, result, err := r.passedCases(ctx, d, t, result)
+	run, result, err := r.passedCases(ctx, t, result)
 	if err != nil {
 		r.say("%s isn't recorded: %v", t.label, err)
 		return end, false

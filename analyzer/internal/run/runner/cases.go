@@ -53,15 +53,15 @@ func (r *runner) byCases(s *openStore, read bool, key store.Key, run *fingerprin
 // executeCases executes the cases that aren't known, and all if that fails. The caller closes the spool.
 func (r *runner) executeCases(rec *recorder) (o *outcome, s *spool, err error) {
 	if c := rec.cases; c != nil && c.SomeKnown() {
-		c.filter = cases.Filter(c.Known())
+		c.filter = cases.Filter(c.KnownNames())
 		r.say("only cases run whose outcome isn't known, %s", c)
 		s = newSpool()
-		if o, err = r.executeWith(filterVariable+"="+c.filter, s, nil); err != nil {
+		if o, err = r.executeWith(filterVariable+"="+c.filter, s); err != nil {
 			return nil, s, err
 		}
 		run, err := r.readCases(c, s)
-		if o.code == 0 && o.signal == 0 && err == nil || o.obstacle != "" {
-			return o, s, nil
+		if passed := o.code == 0 && o.signal == 0; passed && err == nil || !passed && o.obstacle != "" {
+			return o, s, nil // with an obstacle, somebody has ended it
 		}
 		r.say("failed without the cases that are known: running all cases")
 		if err := trace.CleanTest(r.env.get); err != nil {
@@ -79,14 +79,14 @@ func (r *runner) executeCases(rec *recorder) (o *outcome, s *spool, err error) {
 }
 
 // executeWith executes the test with one more variable.
-func (r *runner) executeWith(variable string, s *spool, t *traces) (*outcome, error) {
+func (r *runner) executeWith(variable string, s *spool) (*outcome, error) {
 	env := r.Env
 	defer func() { r.Env = env }()
 	r.Env = append(slices.Clone(env), variable)
-	return r.execute(s, t)
+	return r.execute(s, nil) // a trace of some cases isn't one of the test
 }
 
-// readCases reads the cases of an execution that has passed.
+// readCases reads the cases of an execution.
 func (r *runner) readCases(c *testCases, s *spool) (*cases.Run, error) {
 	text, err := os.ReadFile(r.env.get("XML_OUTPUT_FILE"))
 	if err != nil {
@@ -123,11 +123,8 @@ func (r *runner) passedCases(rec *recorder, s *spool, res *store.Result) (run *c
 	whole, _ = c.Passed(run, c.filter != "", res)
 	if whole != res {
 		file := r.env.get("XML_OUTPUT_FILE")
-		if err := os.Remove(file); err == nil {
-			err = r.placeFiles(whole.Files)
-			if err != nil {
-				r.say("no test.xml: %v", err)
-			}
+		if err := errors.Join(os.Remove(file), r.placeFiles(whole.Files)); err != nil {
+			r.say("no test.xml: %v", err)
 		}
 		replayed := io.NewSectionReader(whole.Log, res.Log.Size(), whole.Log.Size()-res.Log.Size())
 		if _, err := io.Copy(r.Stdout, replayed); err != nil {
