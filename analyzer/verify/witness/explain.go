@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/refgraph"
@@ -26,6 +27,7 @@ type Evidence struct {
 	pool         *refgraph.Pool
 	composer     *refgraph.Composer
 	program      *linkmodel.Program
+	mu           sync.Mutex               // a version may be compared by many at once
 	identities   map[string]refgraph.Hash // of entries, once they are asked for
 	roots        refgraph.Hash            // of what every test contains
 }
@@ -79,6 +81,8 @@ func newEvidence(name string, m *manifest.Manifest) (*Evidence, error) {
 
 // identity is that of a test that begins at symbol.
 func (e *Evidence) identity(symbol string) refgraph.Hash {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	h, ok := e.identities[symbol]
 	if !ok {
 		h = e.composer.Compose(e.program, refgraph.Roots{Symbols: []string{symbol}}).Hash
