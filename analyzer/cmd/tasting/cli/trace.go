@@ -161,7 +161,7 @@ func traceTest(args []string, only string, opt trace.Options) error {
 	}
 	// What the test has written there itself stays.
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
-		encode := func() ([]byte, error) { return trace.EncodeIdle(r.Idle) }
+		encode := func() ([]byte, error) { return trace.EncodeIdle(r.Idle, r.Cases) }
 		if r.Idle == nil {
 			encode = r.Unknown().Encode
 		}

@@ -5,10 +5,9 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/symname"
 )
 
 // Cases
@@ -29,49 +28,10 @@ type ByCases struct {
 
 // Case is the part of a program that a test case reaches. See ByCases.
 type Case struct {
-	// ID is the name of the classes that GoogleTest's macros make of the case, without namespaces: Suite_Name_Test, or
-	// gtest_suite_Suite_::Name for TYPED_TEST_P. All instantiations of a case have one ID. The rest has the ID "": it is what
+	// ID is symname.TestCase of its factories: all instantiations of a case have one ID. The rest has the ID "": it is what
 	// every case reaches.
 	ID   string
 	Hash Hash
-}
-
-// createTest matches CreateTest of GoogleTest's factories. Its group is the mangled class of the case. Source: GoogleTest 1.8
-// to 1.18, internal/gtest-internal.h and gtest-param-util.h.
-var createTest = lazyregexp.New(`^_ZN7testing8internal(?:15TestFactoryImpl|24ParameterizedTestFactory)I(.+)E10CreateTestEv$`)
-
-// caseID returns the ID of the case of a factory, given the mangled name of its CreateTest, or "".
-func caseID(function string) string {
-	m := createTest.FindStringSubmatch(function)
-	if m == nil {
-		return ""
-	}
-	// The names of a class and of the namespaces around it, in front of template arguments.
-	class, names := strings.TrimPrefix(m[1], "N"), []string(nil)
-	if rest, ok := strings.CutPrefix(class, "S"); ok { // a substitution for a namespace that was named before
-		_, class, ok = strings.Cut(rest, "_")
-		if !ok {
-			return ""
-		}
-	}
-	for len(class) > 0 && class[0] >= '1' && class[0] <= '9' {
-		n := 0
-		for len(class) > 0 && class[0] >= '0' && class[0] <= '9' && n < len(function) {
-			n, class = 10*n+int(class[0]-'0'), class[1:]
-		}
-		if n > len(class) {
-			return ""
-		}
-		names, class = append(names, class[:n]), class[n:]
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	id := names[len(names)-1]
-	if len(names) > 1 && strings.HasPrefix(names[len(names)-2], "gtest_suite_") {
-		id = names[len(names)-2] + "::" + id
-	}
-	return id
 }
 
 // findCases sets x.Cases. Files and initialisers are those of Closure.initialisers.
@@ -79,7 +39,7 @@ func (x *Closure) findCases(files []int32, initialisers [][]int32) {
 	c := x.c
 	factories := map[string][]int32{}
 	for _, id := range c.order {
-		if name := caseID(c.comp(id).name); name != "" {
+		if name := symname.TestCase(c.comp(id).name); name != "" {
 			factories[name] = append(factories[name], id)
 		}
 	}
@@ -101,7 +61,11 @@ func (x *Closure) findCases(files []int32, initialisers [][]int32) {
 	defer func() { c.walk, c.stubs = whole, nil }()
 
 	h := sha256.New()
-	x.writeCode(h, "tasting cases 1", files, initialisers)
+	kind := "tasting cases 1"
+	if c.idle != nil {
+		kind = "tasting trace cases 1"
+	}
+	x.writeCode(h, kind, files, initialisers)
 	h.Write(x.additionsText())
 	rest := Case{}
 	h.Sum(rest.Hash[:0])

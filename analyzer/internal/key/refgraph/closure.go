@@ -130,7 +130,8 @@ func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 	h.Sum(x.Hash[:0])
 	if c.idle != nil {
 		x.finishTrace(roots)
-	} else if roots.Cases {
+	}
+	if roots.Cases {
 		x.findCases(files, initialisers)
 	}
 	return x

@@ -23,6 +23,8 @@ type Set struct {
 	list  []fingerprint.Case // the first one is the rest
 	keys  []store.Key
 	known []*Record // of each case; nil if it isn't known
+	// byTrace are the keys of traces by which cases are known, or zero.
+	byTrace []store.Key
 }
 
 // transfers bounds the calls of a store at once.
@@ -37,12 +39,14 @@ func Open(ctx context.Context, s store.Store, label string, c *fingerprint.Confi
 	if why := refusal(c, run); why != "" {
 		return nil, errors.New(why)
 	}
-	x := &Set{label, s, c.Cases, make([]store.Key, len(c.Cases)), make([]*Record, len(c.Cases))}
+	n := len(c.Cases)
+	x := &Set{label, s, c.Cases, make([]store.Key, n), make([]*Record, n), make([]store.Key, n)}
+	keys, err := keysOf(c, run)
+	if err != nil {
+		return nil, err
+	}
 	for i, one := range x.list {
-		var err error
-		if x.keys[i], err = fingerprint.Key(one.Of(c), run); err != nil {
-			return nil, err
-		}
+		x.keys[i] = keys[one.ID]
 	}
 	r, err := s.Get(ctx, dependentKey(label))
 	switch {
@@ -54,17 +58,35 @@ func Open(ctx context.Context, s store.Store, label string, c *fingerprint.Confi
 	case !errors.Is(err, store.ErrNotFound):
 		return nil, err
 	}
-	x.each(func(i int) {
-		r, err := s.Get(ctx, x.keys[i])
-		if err != nil {
-			return
-		}
-		defer r.Close()
-		if r.ExitCode == 0 {
-			x.known[i], _ = decode(r)
-		}
-	})
+	x.each(func(i int) { x.known[i] = x.get(ctx, x.keys[i]) })
 	return x, nil
+}
+
+// keysOf returns the keys of the cases of a composition by their IDs.
+func keysOf(c *fingerprint.Config, run *fingerprint.Run) (map[string]store.Key, error) {
+	keys := map[string]store.Key{}
+	for _, one := range c.Cases {
+		key, err := fingerprint.Key(one.Of(c), run)
+		if err != nil {
+			return nil, err
+		}
+		keys[one.ID] = key
+	}
+	return keys, nil
+}
+
+// get returns the record under a key, or nil.
+func (x *Set) get(ctx context.Context, key store.Key) *Record {
+	r, err := x.store.Get(ctx, key)
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	if r.ExitCode != 0 { // withdrawn
+		return nil
+	}
+	record, _ := decode(r)
+	return record
 }
 
 // refusal returns why a test is decided as a whole, or "".
@@ -232,16 +254,23 @@ func (x *Set) Passed(run *Run, partial bool, result *store.Result) (*store.Resul
 
 // Record records the cases of an execution that has passed and that aren't known. Result is that of the test. Nothing is
 // recorded of an execution that failed: what keeps a program from passing, such as a leak, may belong to any case.
-func (x *Set) Record(ctx context.Context, run *Run, partial bool, result *store.Result) (failed error) {
+func (x *Set) Record(ctx context.Context, run *Run, partial bool, result *store.Result) error {
+	return x.record(ctx, run, result, func(i int) (store.Key, bool) {
+		return x.keys[i], x.known[i] == nil && !(partial && i > 0 && len(run.of(x.list[i].ID).Results) == 0) // perhaps the program has left it out
+	})
+}
+
+// record records the cases of a run under the keys that keyOf returns.
+func (x *Set) record(ctx context.Context, run *Run, result *store.Result, keyOf func(i int) (store.Key, bool)) (failed error) {
 	var mu sync.Mutex
 	x.each(func(i int) {
-		record := run.of(x.list[i].ID)
-		if x.known[i] != nil || partial && i > 0 && len(record.Results) == 0 { // perhaps the program has left it out
+		key, ok := keyOf(i)
+		if !ok {
 			return
 		}
-		log, err := store.Document(record)
+		log, err := store.Document(run.of(x.list[i].ID))
 		if err == nil {
-			err = store.RecordPass(ctx, x.store, x.keys[i], &store.Result{Host: result.Host, Start: result.Start, End: result.End, Log: log})
+			err = store.RecordPass(ctx, x.store, key, &store.Result{Host: result.Host, Start: result.Start, End: result.End, Log: log})
 		}
 		if _, flaky := errors.AsType[*store.FlakyError](err); !flaky && !store.IsRecorded(err) {
 			mu.Lock()
@@ -265,12 +294,17 @@ func (x *Set) Failed(ctx context.Context, run *Run, result *store.Result) (wrong
 		}
 		// Without the note, a flaky case may be recorded.
 		_ = store.RecordFailure(ctx, x.store, x.keys[i], result)
+		if x.byTrace[i] != (store.Key{}) {
+			_ = store.RecordFailure(ctx, x.store, x.byTrace[i], result)
+		}
 	}
 	return wrong
 }
 
-// Keys are the keys of all cases.
-func (x *Set) Keys() []store.Key { return x.keys }
+// Keys are the keys by which the cases are known, or would be.
+func (x *Set) Keys() []store.Key {
+	return slices.DeleteFunc(slices.Concat(x.keys, x.byTrace), func(k store.Key) bool { return k == store.Key{} })
+}
 
 // SetDependent remembers that the cases of the test depend on each other, by a result with the reason as its log.
 func (x *Set) SetDependent(ctx context.Context, reason *store.Result) error {

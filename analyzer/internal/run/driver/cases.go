@@ -15,6 +15,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/cases"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/plan"
 )
 
 // How cases are executed
@@ -59,18 +60,51 @@ func (d *decisions) findCases(ctx context.Context, t *decision) error {
 		return err
 	}
 	t.cases = &testCases{Set: x}
+	audited := d.auditShare()
+	if lookUp {
+		d.findTracedCases(ctx, t)
+	}
+	if x.ByTrace() {
+		audited *= auditTraces
+	}
 	switch {
 	case x.AllKnown():
 		r, counts := x.Replay()
 		t.cases.counts, t.byCases = counts, true
-		t.hit(&store.Info{Host: r.Host, Start: r.Start, End: r.End}, d.auditShare())
+		t.hit(&store.Info{Host: r.Host, Start: r.Start, End: r.End}, audited)
 		if !d.DryRun {
 			d.keep(t, r)
 		}
 	case x.SomeKnown():
-		t.cases.partial = rand.Float64() >= d.auditShare()
+		t.cases.partial = rand.Float64() >= audited
 	}
 	return nil
+}
+
+// findTracedCases looks up the unknown cases of a test by its traces.
+func (d *decisions) findTracedCases(ctx context.Context, t *decision) {
+	if d.Traces == TracesOff || d.Traces == "" || t.readsSources() {
+		return
+	}
+	frontiers := t.cases.Frontiers(ctx)
+	if len(frontiers) == 0 {
+		return
+	}
+	objects, err := d.arguments(ctx, t.evidence)
+	if err != nil {
+		return
+	}
+	p := plan.New([]plan.Test{t.planned(objects)})
+	if p.Confirm(0) != nil {
+		return
+	}
+	touches := d.touches(d.built)
+	for _, names := range frontiers {
+		x := p.Compose([]int{0}, []map[string]bool{names})[0]
+		if x.Err == nil && touches.remade(t.evidence, objects, x.Composed) == nil {
+			t.cases.LookUpTraced(ctx, x, t.run)
+		}
+	}
 }
 
 // keep puts the files of a merged result where Bazel puts those of a test.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/stamp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/cases"
 )
 
 // A result is recorded, noted as a failure, or withdraws another one, only if the fingerprint is that of the program that
@@ -39,6 +40,8 @@ type confirmed struct {
 	now   *evidence         // of the program that has run; nil if it has another fingerprint
 	parts *fingerprint.Test // the composition's arguments after the run
 	trace *executionTrace   // nil if it has none
+	// stages are those of its cases, if it was traced.
+	stages []cases.Traced
 }
 
 // confirm composes tests that were just run once more.

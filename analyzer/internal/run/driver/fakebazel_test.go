@@ -425,7 +425,7 @@ func (f *fake) test(object string) int {
 			for _, name := range f.Idle {
 				names[name] = true
 			}
-			b, err := trace.EncodeIdle(names)
+			b, err := trace.EncodeIdle(names, nil)
 			must(err)
 			must(os.MkdirAll(filepath.Dir(idle), 0o777))
 			must(os.WriteFile(idle, b, 0o666))

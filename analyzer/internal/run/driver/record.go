@@ -82,7 +82,11 @@ func (r *recorder) recordRun(ctx context.Context, t *confirmed) (end time.Time, 
 	if err = r.recordPass(ctx, t.decision, t.key, "", result); store.IsRecorded(err) {
 		r.recordTrace(ctx, t, result)
 		if run != nil {
-			if err := t.cases.Record(ctx, run, t.cases.partial, result); err != nil {
+			err := t.cases.Record(ctx, run, t.cases.partial, result)
+			for _, s := range t.stages {
+				err = errors.Join(err, t.cases.RecordTraced(ctx, s, t.run, run, result))
+			}
+			if err != nil {
 				r.addRefusal("recorded by its cases", err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/cases"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/frontier"
@@ -121,8 +122,11 @@ func (inv *invocation) listTraced(tests []*decision) error {
 		return nil
 	}
 	return trace.WriteWanted(inv.tracedFile, collect(filter(tests, (*decision).hasKey), func(t *decision) trace.Wanted {
-		known := cmp.Or(t.traced, &frontier.Known{})
-		return trace.Wanted{Label: t.label, Entered: trace.Spared(known.Entered, t.key[:])}
+		w := trace.Wanted{Label: t.label}
+		if t.traced != nil && t.cases == nil { // of cases, it has to be known when they enter a function
+			w.Entered = trace.Spared(t.traced.Entered, t.key[:])
+		}
+		return w
 	}))
 }
 
@@ -226,16 +230,18 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 			d.say("%s has no trace: %v", t.label, why)
 		}
 	}
-	var traced []*confirmed
-	var plans []plan.Test // of traced
+	// What is composed: tests, and the stages of their cases.
+	var plans []plan.Test
+	var which []int
 	var idle []map[string]bool
-	var which []int // all of traced, in their order
+	var use []func(x *executionTrace)
+	var of []*confirmed
 	for _, t := range tests {
 		dirs := t.dirs()
 		if dirs == nil {
 			continue
 		}
-		names, err := trace.ReadIdle(dirs)
+		names, times, err := trace.ReadIdle(dirs)
 		if err == nil && names == nil {
 			err = errors.New("nothing is known of what it has executed")
 		}
@@ -247,23 +253,31 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 			no(t, err)
 			continue
 		}
-		which = append(which, len(which))
-		traced, plans, idle = append(traced, t), append(plans, t.planned(x)), append(idle, names)
+		add := func(names map[string]bool, f func(x *executionTrace)) {
+			which, idle, use = append(which, len(plans)), append(idle, names), append(use, f)
+		}
+		add(names, func(x *executionTrace) { t.trace = x })
+		if t.cases != nil {
+			for _, s := range times.Stages(names) {
+				add(s.Idle, func(x *executionTrace) { t.stages = append(t.stages, cases.Traced{Trace: x, Stage: s}) })
+			}
+		}
+		plans, of = append(plans, t.planned(x)), append(of, t)
 	}
-	if len(traced) == 0 {
+	if len(plans) == 0 {
 		return
 	}
 	touches := d.touches(e.outputs.built)
-	for _, x := range plan.New(plans).Compose(which, idle) {
-		t, err := traced[x.Test], x.Err
+	for k, x := range plan.New(plans).Compose(which, idle) {
+		err := x.Err
 		if err == nil {
-			err = touches.remade(t.now, plans[x.Test].Objects, x.Composed)
+			err = touches.remade(of[x.Test].now, plans[x.Test].Objects, x.Composed)
 		}
 		if err != nil {
-			no(t, err)
+			no(of[x.Test], err)
 			continue
 		}
-		t.trace = x
+		use[k](x)
 	}
 }
 
@@ -321,7 +335,7 @@ func isOfTracer(name, path string) bool {
 	}
 	b, err := os.ReadFile(path)
 	if err == nil {
-		_, err = trace.DecodeIdle(b)
+		_, _, err = trace.DecodeIdle(b)
 	}
 	_, unknown := errors.AsType[trace.UnknownError](err)
 	return err == nil || unknown

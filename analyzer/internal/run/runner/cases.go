@@ -26,7 +26,7 @@ type testCases struct {
 }
 
 // byCases looks up the cases of a test, and replays the test if all are known. It returns nil if the test is decided as a whole.
-func (r *runner) byCases(s *openStore, read bool, key store.Key, run *fingerprint.Run) (x *testCases, code int, done bool) {
+func (r *runner) byCases(s *openStore, read bool, key store.Key, run *fingerprint.Run, t *traces) (x *testCases, code int, done bool) {
 	label := r.env.get("TEST_TARGET")
 	if !cases.Wanted(r.config) || label == "" {
 		return nil, 0, false
@@ -41,6 +41,9 @@ func (r *runner) byCases(s *openStore, read bool, key store.Key, run *fingerprin
 	if err != nil {
 		r.say("decided as a whole: %v", err)
 		return nil, 0, false
+	}
+	if read {
+		t.findCases(s, key, x)
 	}
 	if x.AllKnown() {
 		res, _ := x.Replay()
@@ -132,6 +135,17 @@ func (r *runner) passedCases(rec *recorder, s *spool, res *store.Result) (run *c
 		}
 	}
 	return run, whole, nil
+}
+
+// recordCases keeps the results of cases of an execution that has passed, also by the traces of its stages.
+func (rec *recorder) recordCases(run *cases.Run, stages []cases.Traced, res *store.Result) error {
+	return rec.store.do(maxStore, func(ctx context.Context, _ store.Store) error {
+		err := rec.cases.Record(ctx, run, rec.cases.filter != "", res)
+		for _, s := range stages {
+			err = errors.Join(err, rec.cases.RecordTraced(ctx, s, rec.run, run, res))
+		}
+		return err
+	})
 }
 
 // failedCases notes the cases that failed in a whole execution.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
 
 const (
@@ -41,6 +42,8 @@ type outcome struct {
 	void string
 	// idle are the functions that the test didn't enter, nil if they aren't known.
 	idle map[string]bool
+	// times say when it entered functions, nil if that isn't known.
+	times *trace.Cases
 }
 
 // execute runs the real test. Its output goes to the log as it comes; with a

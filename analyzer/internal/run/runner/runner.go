@@ -221,7 +221,7 @@ func (r *runner) main() (int, error) {
 			return code, nil
 		}
 	}
-	testCases, code, done := r.byCases(s, missed, key, run)
+	testCases, code, done := r.byCases(s, missed, key, run, traces)
 	if done {
 		return code, nil
 	}
@@ -535,7 +535,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 			}
 			// Without the note, a flaky test may be recorded.
 			_ = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error { return store.RecordFailure(ctx, s, rec.key, res) })
-			r.recordTrace(rec, o.idle, res)
+			r.recordTrace(rec, o, res)
 			r.failedCases(rec, spool, res)
 		}
 		if o.signal != 0 {
@@ -563,11 +563,9 @@ func (r *runner) run(rec *recorder) (int, error) {
 		}
 	}
 	if store.IsRecorded(err) {
-		r.recordTrace(rec, o.idle, res)
+		stages := r.recordTrace(rec, o, res)
 		if run != nil {
-			err = errors.Join(err, rec.store.do(maxStore, func(ctx context.Context, _ store.Store) error {
-				return rec.cases.Record(ctx, run, rec.cases.filter != "", res)
-			}))
+			err = errors.Join(err, rec.recordCases(run, stages, res))
 		}
 	}
 	switch {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/cases"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/frontier"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/plan"
@@ -78,7 +79,7 @@ func (r *runner) trace(o *outcome, t *traces, files []*os.File, c *copier, signa
 	if err != nil {
 		return 0, err
 	}
-	o.idle, o.void = result.Idle, result.Void
+	o.idle, o.times, o.void = result.Idle, result.Cases, result.Void
 	return result.Status, nil
 }
 
@@ -95,9 +96,9 @@ func (r *runner) executeAgain(spool *spool, why string) (*outcome, error) {
 	return o, err
 }
 
-// search calls use with the trace of each frontier, until it returns false. It leaves out traces without a key. It
+// search calls use with the index and the trace of each frontier, until it returns false. It leaves out traces without a key. It
 // returns an error if the test's fingerprint isn't of.
-func (t *traces) search(of store.Key, frontiers []map[string]bool, use func(*plan.Trace) bool) error {
+func (t *traces) search(of store.Key, frontiers []map[string]bool, use func(i int, x *plan.Trace) bool) error {
 	dir, err := os.MkdirTemp("", "tasting-traces-")
 	if err != nil {
 		return err
@@ -112,11 +113,12 @@ func (t *traces) search(of store.Key, frontiers []map[string]bool, use func(*pla
 		return err
 	}
 	var failed error
-	ended := false
+	ended, i := false, -1
 	p.Search([][]map[string]bool{frontiers}, func(int) bool { return ended }, func(round []*plan.Trace) {
+		i++
 		switch x := round[0]; {
 		case x.Err == nil:
-			ended = !use(x)
+			ended = !use(i, x)
 		case x.Composed.Err != nil || x.Composed.Undecided() == nil: // else nothing may be replayed by this trace
 			failed, ended = x.Err, true
 		}
@@ -144,7 +146,7 @@ func (t *traces) find(s *openStore, of store.Key) (f found) {
 		return f
 	}
 	f.entered = known.Entered
-	failed := t.search(of, known.Frontiers, func(trace *plan.Trace) bool {
+	failed := t.search(of, known.Frontiers, func(_ int, trace *plan.Trace) bool {
 		x, getErr := s.get(trace.Key, maxGet)
 		switch {
 		case getErr == nil && x.ExitCode == 0:
@@ -194,38 +196,71 @@ func (r *runner) byTrace(s *openStore, write bool, fingerprint store.Key, t *tra
 	return code, true
 }
 
-// recordTrace keeps the result of an execution under the key of its trace, a failure as a note.
-func (r *runner) recordTrace(rec *recorder, idle map[string]bool, res *store.Result) {
-	if rec.traces == nil || idle == nil {
-		return
+// recordTrace keeps the result of an execution under the key of its trace, a failure as a note. It returns the traces of the stages of
+// its cases, if there are cases in the result.
+func (r *runner) recordTrace(rec *recorder, o *outcome, res *store.Result) (stages []cases.Traced) {
+	if rec.traces == nil || o.idle == nil {
+		return nil
 	}
-	newest, ok := inTime(r, maxStore, func() (newest *plan.Trace) {
-		if err := rec.traces.search(rec.key, []map[string]bool{idle}, func(x *plan.Trace) bool { newest = x; return false }); err != nil {
-			return &plan.Trace{Err: err}
-		}
-		return newest
+	idle := []map[string]bool{o.idle}
+	var parts []trace.Stage
+	if rec.cases != nil && res.ExitCode == 0 {
+		parts = o.times.Stages(o.idle)
+	}
+	for _, p := range parts {
+		idle = append(idle, p.Idle)
+	}
+	type composed struct {
+		whole  *plan.Trace
+		stages []cases.Traced
+		err    error
+	}
+	c, ok := inTime(r, maxStore, func() (c composed) {
+		c.err = rec.traces.search(rec.key, idle, func(i int, x *plan.Trace) bool {
+			if i == 0 {
+				c.whole = x
+			} else {
+				c.stages = append(c.stages, cases.Traced{Trace: x, Stage: parts[i-1]})
+			}
+			return true
+		})
+		return c
 	})
 	if !ok {
-		r.say("not recorded by its trace: %v", errNoTime)
-		return
+		c.err = errNoTime
 	}
-	if newest == nil {
-		return
-	}
-	err := newest.Err
-	if err == nil {
-		err = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error {
+	if c.err == nil && c.whole != nil {
+		c.err = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error {
 			if res.ExitCode != 0 {
-				return store.RecordFailure(ctx, s, newest.Key, res)
+				return store.RecordFailure(ctx, s, c.whole.Key, res)
 			}
-			err := store.RecordPass(ctx, s, newest.Key, res)
+			err := store.RecordPass(ctx, s, c.whole.Key, res)
 			if store.IsRecorded(err) {
-				err = newest.Keep(ctx, s, rec.traces.label)
+				err = c.whole.Keep(ctx, s, rec.traces.label)
 			}
 			return err
 		})
 	}
-	if err != nil && res.ExitCode == 0 {
-		r.say("not recorded by its trace: %v", err)
+	if c.err != nil && res.ExitCode == 0 {
+		r.say("not recorded by its trace: %v", c.err)
 	}
+	return c.stages
+}
+
+// findCases looks up the cases that aren't known by the traces of the test.
+func (t *traces) findCases(s *openStore, of store.Key, x *testCases) {
+	if t == nil {
+		return
+	}
+	t.entered = nil // of cases, it has to be known when they enter a function
+	_ = s.do(maxFrontiers, func(ctx context.Context, _ store.Store) error {
+		frontiers := x.Frontiers(ctx)
+		if len(frontiers) == 0 {
+			return nil
+		}
+		return t.search(of, frontiers, func(_ int, trace *plan.Trace) bool {
+			x.LookUpTraced(ctx, trace, t.run)
+			return !x.AllKnown()
+		})
+	})
 }

@@ -140,7 +140,7 @@ func Write(dir string, i *trace.Interval) error {
 	if err := wholefile.Write(file+traceSuffix, b, 0o666); err != nil || i.Idle == nil {
 		return err
 	}
-	idle, err := trace.EncodeIdle(i.Idle)
+	idle, err := trace.EncodeIdle(i.Idle, nil)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func Read(dir string) ([]*trace.Interval, error) {
 		idle := strings.TrimSuffix(file, traceSuffix) + idleSuffix
 		switch b, err := os.ReadFile(idle); {
 		case err == nil:
-			if i.Idle, err = trace.DecodeIdle(b); err != nil {
+			if i.Idle, _, err = trace.DecodeIdle(b); err != nil {
 				return nil, fmt.Errorf("%s: %w", idle, err)
 			}
 		case !errors.Is(err, fs.ErrNotExist):

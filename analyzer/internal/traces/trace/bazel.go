@@ -66,26 +66,28 @@ func CleanTest(getenv func(string) string) error {
 	return failed
 }
 
-// ReadIdle reads what a test that Bazel has run didn't enter: none of its shards, by the directories of their logs.
-// It is nil if that isn't known of all of them, with an UnknownError if the reason is known.
-func ReadIdle(dirs []string) (map[string]bool, error) {
-	var idle map[string]bool
+// ReadIdle reads what a test that Bazel has run didn't enter: none of its shards, by the directories of their logs. It also
+// returns what is known of the test cases of one without shards. Idle is nil if that isn't known of all shards, with an
+// UnknownError if the reason is known.
+func ReadIdle(dirs []string) (idle map[string]bool, cases *Cases, err error) {
 	for _, dir := range dirs {
 		b, err := os.ReadFile(filepath.Join(dir, IdleFile))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
+			return nil, nil, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		own, err := DecodeIdle(b)
+		own, c, err := DecodeIdle(b)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if idle == nil {
-			idle = own
+			idle, cases = own, c
+		} else {
+			cases = nil
 		}
 		maps.DeleteFunc(idle, func(name string, _ bool) bool { return !own[name] })
 	}
-	return idle, nil
+	return idle, cases, nil
 }

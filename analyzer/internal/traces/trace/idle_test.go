@@ -5,19 +5,21 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestEncodeIdle(t *testing.T) {
 	for _, want := range []map[string]bool{{}, {"f": true}, {"f": true, "_Z1gv": true, "a b": true, "": true}} {
-		b, err := EncodeIdle(want)
+		b, err := EncodeIdle(want, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := DecodeIdle(b); err != nil || !maps.Equal(got, want) {
+		if got, _, err := DecodeIdle(b); err != nil || !maps.Equal(got, want) {
 			t.Errorf("%v: %v, %v", want, got, err)
 		}
 		for n := range b {
-			if got, err := DecodeIdle(b[:n]); err == nil {
+			if got, _, err := DecodeIdle(b[:n]); err == nil {
 				t.Errorf("%d of %d bytes are %v", n, len(b), got)
 			}
 		}
@@ -27,34 +29,34 @@ func TestEncodeIdle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := DecodeIdle(b); got != nil || err != why {
+	if got, _, err := DecodeIdle(b); got != nil || err != why {
 		t.Errorf("%v, %v", got, err)
 	}
-	b, err = EncodeIdle(map[string]bool{"f\ng": true, "h": true})
+	b, err = EncodeIdle(map[string]bool{"f\ng": true, "h": true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := DecodeIdle(b); err != nil || !maps.Equal(got, map[string]bool{"h": true}) {
+	if got, _, err := DecodeIdle(b); err != nil || !maps.Equal(got, map[string]bool{"h": true}) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
 
 func FuzzDecodeIdle(f *testing.F) {
-	b, err := EncodeIdle(map[string]bool{"f": true, "g": true})
+	b, err := EncodeIdle(map[string]bool{"f": true, "g": true}, &Cases{map[string]int{"h": 2}, map[string]int{"A_B_Test": 3}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		idle, err := DecodeIdle(b)
+		idle, cases, err := DecodeIdle(b)
 		if err != nil {
 			return
 		}
-		again, err := EncodeIdle(idle)
+		again, err := EncodeIdle(idle, cases)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := DecodeIdle(again); err != nil || !maps.Equal(got, idle) {
+		if got, c, err := DecodeIdle(again); err != nil || !maps.Equal(got, idle) || !cmp.Equal(c, cases) {
 			t.Errorf("%v comes back as %v, %v", idle, got, err)
 		}
 	})
@@ -71,7 +73,7 @@ func TestReadIdle(t *testing.T) {
 		for _, name := range names {
 			idle[name] = true
 		}
-		b, err := EncodeIdle(idle)
+		b, err := EncodeIdle(idle, nil)
 		if err == nil {
 			err = os.MkdirAll(filepath.Join(dir, filepath.Dir(IdleFile)), 0o777)
 		}
@@ -92,7 +94,7 @@ func TestReadIdle(t *testing.T) {
 		{[]string{shard("f", "g"), shard("g", "h")}, map[string]bool{"g": true}},
 		{[]string{shard("f"), shard()}, nil},
 	} {
-		got, err := ReadIdle(c.dirs)
+		got, _, err := ReadIdle(c.dirs)
 		if err != nil || (got == nil) != (c.want == nil) || !maps.Equal(got, c.want) {
 			t.Errorf("%v: %v, %v: want %v", c.dirs, got, err, c.want)
 		}
@@ -101,7 +103,7 @@ func TestReadIdle(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(torn, IdleFile), []byte("text"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadIdle([]string{torn}); err == nil {
+	if _, _, err := ReadIdle([]string{torn}); err == nil {
 		t.Error("no error for something else")
 	}
 }

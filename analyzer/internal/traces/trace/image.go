@@ -52,6 +52,9 @@ type text struct {
 	counts  map[uint64]uint64
 	// Entries until counts were last cleared, outside of intervals and in them.
 	outside, inside map[uint64]uint64
+	// Functions that tell test cases apart, and the case in which a function was first entered (Cases).
+	markers map[uint64]string
+	first   map[uint64]int
 }
 
 const (
@@ -131,7 +134,7 @@ func (m *image) readSegments(contents bool) (err error) {
 		if p.Flags&elf.PF_W != 0 {
 			m.opaque = "its code is writable"
 		}
-		t := &text{offset: p.Off, address: p.Vaddr, own: map[uint64]bool{}, counts: map[uint64]uint64{}, outside: map[uint64]uint64{}, inside: map[uint64]uint64{}}
+		t := &text{offset: p.Off, address: p.Vaddr, own: map[uint64]bool{}, counts: map[uint64]uint64{}, outside: map[uint64]uint64{}, inside: map[uint64]uint64{}, markers: map[uint64]string{}, first: map[uint64]int{}}
 		if contents {
 			if t.code, err = m.part(p.Off, p.Filesz); err != nil {
 				return err
@@ -287,7 +290,11 @@ func (m *image) arm(entered nameset.Set) {
 		if t == nil {
 			continue
 		}
-		if n := uint64(len(trap)); uint64(len(t.code))-at >= n && m.arch.aligned(s.Value) && !t.isArmed(at, trap) && !spared[s.Value] {
+		marker := m.marker(s)
+		if marker != "" {
+			t.markers[at] = marker
+		}
+		if n := uint64(len(trap)); uint64(len(t.code))-at >= n && m.arch.aligned(s.Value) && !t.isArmed(at, trap) && (!spared[s.Value] || marker != "") {
 			if bytes.Equal(t.code[at:at+n], trap) {
 				t.own[at] = true
 			}
@@ -312,6 +319,14 @@ func (m *image) arm(entered nameset.Set) {
 	for _, t := range m.texts {
 		t.cover = nil
 	}
+}
+
+// marker returns the name of a function that tells test cases apart, or "".
+func (m *image) marker(s *symbol) string {
+	if at := uint64(s.Name); at < uint64(len(m.strtab)) && bytes.HasPrefix(m.strtab[at:], []byte("_ZN7testing")) { // few, quickly
+		return markerOf(stringAt(m.strtab, at))
+	}
+	return ""
 }
 
 // isSpared reports whether a function, or the one that it is a piece of, gets no breakpoint.
@@ -434,20 +449,28 @@ func (m *image) executed() []Function {
 	return list
 }
 
-// idle adds the names of all functions to names, with whether all functions of that name have a breakpoint and weren't
-// executed, in this file and in those before.
-func (m *image) idle(executed []Function, names map[string]bool) {
+// never is the number of a test case in which what wasn't executed is first entered.
+const never = math.MaxInt
+
+// idle adds the names of all functions to names, with the number of the test case in which one of that name was first
+// entered, in this file and in those before. It is 0 if it was entered elsewhere, or without a breakpoint.
+func (m *image) idle(executed []Function, names map[string]int) {
 	at := map[uint64]bool{}
 	for _, f := range executed {
 		at[f.Address] = true
 	}
 	m.functions(func(*symbol) bool { return true }, func(s *symbol, name, _ string) {
 		t, off := m.find(s.Value)
-		is := t.isArmed(off, m.arch.trap) && !at[s.Value]
-		if other, known := names[name]; known {
-			is = is && other
+		n := never
+		if _, isPiece := symname.PieceOf(name); at[s.Value] && isPiece || !t.isArmed(off, m.arch.trap) {
+			n = 0
+		} else if at[s.Value] {
+			n = t.first[off]
 		}
-		names[name] = is
+		if other, known := names[name]; known {
+			n = min(n, other)
+		}
+		names[name] = n
 	})
 }
 

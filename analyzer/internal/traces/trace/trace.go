@@ -122,7 +122,9 @@ type Result struct {
 	// Idle are the names of functions that had a breakpoint in all files that they are in, and that
 	// nobody entered in any process, nor a function that they are a piece of. It is nil if the trace was
 	// given up, if a file has code that belongs to no function, or if the program itself isn't traced.
-	Idle  map[string]bool
+	Idle map[string]bool
+	// Cases are known of a program of GoogleTest that has one thread between its test cases, and no processes; else nil.
+	Cases *Cases
 	Stats Stats
 
 	system string // the path of the program if it isn't traced itself

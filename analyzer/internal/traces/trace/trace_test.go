@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -692,6 +693,84 @@ func TestIdle(t *testing.T) {
 		if r.Idle[name] != want {
 			t.Errorf("%s is idle: %t", name, r.Idle[name])
 		}
+	}
+}
+
+// TestCases: a case has entered what was entered until its end, and between and after cases.
+func TestCases(t *testing.T) {
+	const source = `
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+void BEGIN(void) {}
+void END(void) {}
+void first(void) {}
+void second(void) {}
+void both(void) {}
+void third(void) {}
+void between(void) {}
+void after(void) {}
+void unused(void) {}
+void *wait_for_ever(void *x) { for (;;) pause(); }
+void IMPLS_A_TestE10CreateTestEv(void) { first(); both(); }
+void IMPLS_B_TestE10CreateTestEv(void) { second(); both(); }
+void IMPLS_C_TestE10CreateTestEv(void) { third(); }
+void run(void (*f)(void)) { BEGIN(); f(); END(); }
+int main(int argc, char **argv) {
+	pthread_t t;
+	switch (argc > 1 ? argv[1][0] : ' ') {
+	case 'b': run(IMPLS_B_TestE10CreateTestEv); return 0;
+	case 't': pthread_create(&t, 0, wait_for_ever, 0);
+	}
+	run(IMPLS_A_TestE10CreateTestEv);
+	between();
+	run(IMPLS_B_TestE10CreateTestEv);
+	if (argc > 1 && argv[1][0] == 'f' && !fork()) { run(IMPLS_A_TestE10CreateTestEv); _exit(0); }
+	wait(0);
+	run(IMPLS_C_TestE10CreateTestEv);
+	run(IMPLS_A_TestE10CreateTestEv);
+	if (argc > 1 && argv[1][0] == 'x') { BEGIN(); exit(0); }
+	after();
+}
+`
+	dir := realDir(t)
+	program := compile(t, dir, "gcc", "cases", strings.NewReplacer("BEGIN", caseBegins, "END", caseEnds, "IMPLS", "_ZN7testing8internal15TestFactoryImplI8S").Replace(source), "-pthread")
+	_, r := traced(t, Options{}, dir, program)
+	want := &Cases{Last: map[string]int{"S_A_Test": 4, "S_B_Test": 2, "S_C_Test": 3}, First: map[string]int{"first": 1, "both": 1, "second": 2, "third": 3}}
+	if r.Cases != nil {
+		for name := range r.Cases.First {
+			if strings.HasPrefix(name, "_Z") {
+				delete(r.Cases.First, name)
+			}
+		}
+	}
+	if d := cmp.Diff(want, r.Cases); d != "" {
+		t.Fatal(d)
+	}
+	var got []string
+	for _, s := range r.Cases.Stages(map[string]bool{"unused": true}) {
+		line := ""
+		for _, id := range []string{"S_A_Test", "S_B_Test", "S_C_Test", "", "other"} {
+			if s.Has(id) {
+				line += " " + id
+			}
+		}
+		got = append(got, fmt.Sprint(slices.Sorted(maps.Keys(s.Idle)), line))
+	}
+	if d := cmp.Diff([]string{"[second third unused]", "[third unused] S_B_Test", "[unused] S_A_Test S_C_Test  other"}, got); d != "" {
+		t.Error(d)
+	}
+	if l := (*Cases)(nil).Stages(map[string]bool{"f": true}); len(l) != 1 || !l[0].Has("any") || len(l[0].Idle) != 1 {
+		t.Error(l)
+	}
+	for _, arg := range []string{"t", "f", "x"} { // a thread, another process, a case that doesn't end
+		if _, r := traced(t, Options{}, dir, program, arg); r.Cases != nil || !r.Idle["unused"] {
+			t.Errorf("%s: %v", arg, r.Cases)
+		}
+	}
+	if _, r := traced(t, Options{}, dir, program, "b"); r.Cases == nil || r.Cases.Last["S_B_Test"] != 1 {
+		t.Error(r.Cases)
 	}
 }
 

@@ -59,6 +59,7 @@ type tracer struct {
 	ended    bool // the program was waited for
 	// system is the path of the program if it isn't traced itself.
 	system string
+	clock  caseClock
 }
 
 // identity identifies a file of this machine.
@@ -609,6 +610,7 @@ func (x *tracer) entered(t *thread, m *mapping, at, off uint64) {
 	x.result.Stats.Entries++
 	if t.counted != at {
 		m.t.counts[off]++
+		x.clock.entered(m.t, off, len(x.threads) == 1)
 	}
 	t.counted = 0
 	code := m.t.code[off : off+uint64(len(native.trap))]
@@ -622,7 +624,7 @@ func (x *tracer) entered(t *thread, m *mapping, at, off uint64) {
 		return
 	}
 	keepBlocked(t.tid)
-	if x.opt.Naive && !t.p.left {
+	if (x.opt.Naive || m.t.markers[off] != "") && !t.p.left {
 		t.step = at
 		_ = ptrace(unix.PTRACE_SINGLESTEP, t.tid, 0, 0)
 		return
@@ -1301,14 +1303,14 @@ func (x *tracer) finish() *Result {
 			f.file.Close()
 		}
 	}
-	x.result.Trace, x.result.Idle, x.result.system = r.Trace, r.Idle, r.system
+	x.result.Trace, x.result.Idle, x.result.Cases, x.result.system = r.Trace, r.Idle, r.Cases, r.system
 	return x.result
 }
 
 // trace returns the trace of the functions that were entered, and which functions are idle.
 func (x *tracer) trace() *Result {
 	t := &Trace{Naive: x.opt.Naive, Files: []File{}}
-	idle, unseen := map[string]bool{}, 0 // whether a function of that name is
+	names, unseen := map[string]int{}, 0 // see image.idle
 	for _, f := range x.files {
 		if f == nil || !f.own {
 			continue
@@ -1319,7 +1321,7 @@ func (x *tracer) trace() *Result {
 		unseen += f.unseen
 		// Names are noted of a file without any breakpoint, too: all of its functions may count as entered.
 		executed := f.executed()
-		f.idle(executed, idle)
+		f.idle(executed, names)
 		if f.runs == nil && f.unseen == 0 {
 			continue
 		}
@@ -1335,8 +1337,19 @@ func (x *tracer) trace() *Result {
 	r := &Result{Trace: t, system: x.system}
 	// Code without a name may be that of a function which has the name of an idle one.
 	if len(t.GaveUp) == 0 && x.result.Void == "" && unseen == 0 && x.system == "" {
-		maps.DeleteFunc(idle, func(_ string, is bool) bool { return !is })
-		r.Idle = idle
+		r.Idle, r.Cases = map[string]bool{}, &Cases{map[string]int{}, x.clock.last}
+		for name, n := range names {
+			switch n {
+			case 0:
+			case never:
+				r.Idle[name] = true
+			default:
+				r.Cases.First[name] = n
+			}
+		}
+		if x.clock.broken || x.clock.number > 0 || len(x.clock.last) == 0 {
+			r.Cases = nil
+		}
 	}
 	return r
 }

@@ -381,7 +381,7 @@ func TestIdle(t *testing.T) {
 			for name := range strings.FieldsSeq(names) {
 				idle[name] = true
 			}
-			b, err := trace.EncodeIdle(idle)
+			b, err := trace.EncodeIdle(idle, nil)
 			if err == nil {
 				err = os.WriteFile(file, b, 0o666)
 			}

@@ -358,7 +358,7 @@ func (r *Recorder) idle(logs []string) (string, error) {
 		}
 		dirs = append(dirs, filepath.Dir(log))
 	}
-	idle, err := trace.ReadIdle(dirs)
+	idle, _, err := trace.ReadIdle(dirs)
 	var unknown trace.UnknownError
 	if errors.As(err, &unknown) || err == nil && idle == nil {
 		return "", nil
@@ -366,7 +366,7 @@ func (r *Recorder) idle(logs []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b, err := trace.EncodeIdle(idle)
+	b, err := trace.EncodeIdle(idle, nil)
 	if err != nil {
 		return "", err
 	}

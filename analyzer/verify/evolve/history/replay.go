@@ -124,7 +124,7 @@ func (p *Replay) traced(t *Test) (*trace.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	idle, err := trace.DecodeIdle(b)
+	idle, _, err := trace.DecodeIdle(b)
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged (%w): delete %s, and all is recorded again", t.Idle, err, p.dir)
 	}

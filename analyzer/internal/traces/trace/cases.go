@@ -1,0 +1,111 @@
+package trace
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/symname"
+)
+
+// Cases say when functions were first entered in a program of GoogleTest, which numbers the test cases that it runs from 1. A
+// case counts as having entered what was entered until its end, because cases before it may have left something, and
+// what was entered between and after cases.
+type Cases struct {
+	// First has the functions that were first entered in a case, with its number. They had a breakpoint in all files that
+	// they are in.
+	First map[string]int
+	// Last has the number of the last case that a factory made, by symname.TestCase.
+	Last map[string]int
+}
+
+// Stage is a part of the cases of a run.
+type Stage struct {
+	// Idle are the functions that count as not entered by these cases.
+	Idle map[string]bool
+	// Has reports whether a case is one of them.
+	Has func(id string) bool
+}
+
+// maxStages bounds the parts of a run: each costs a composition.
+const maxStages = 4
+
+// Stages returns the parts of a run, given what it didn't enter at all. The last one has all cases that aren't in c, which may be nil.
+func (c *Cases) Stages(idle map[string]bool) (list []Stage) {
+	if c == nil {
+		c = &Cases{}
+	}
+	number := 0
+	for _, m := range []map[string]int{c.First, c.Last} {
+		for _, n := range m {
+			number = max(number, n)
+		}
+	}
+	after := 0
+	for i := range maxStages {
+		until := number * (i + 1) / maxStages
+		own := maps.Clone(idle)
+		for name, n := range c.First {
+			if n > until {
+				own[name] = true
+			}
+		}
+		isLast := len(own) == len(idle)
+		if !isLast && until == after {
+			continue
+		}
+		from := after
+		after = until
+		list = append(list, Stage{own, func(id string) bool {
+			n := c.Last[id]
+			return n > from && n <= until || isLast && (n == 0 || n > until)
+		}})
+		if isLast {
+			break
+		}
+	}
+	return list
+}
+
+// Functions by which GoogleTest tells its listeners that a case begins and ends. Source: GoogleTest 1.8 to 1.18, gtest.cc.
+const (
+	caseBegins = "_ZN7testing8internal17TestEventRepeater11OnTestStartERKNS_8TestInfoE"
+	caseEnds   = "_ZN7testing8internal17TestEventRepeater9OnTestEndERKNS_8TestInfoE"
+)
+
+// markerOf returns the name if it is that of a function whose entries tell cases apart, else "".
+func markerOf(name string) string {
+	if strings.HasPrefix(name, "_ZN7testing8internal") && (name == caseBegins || name == caseEnds || symname.TestCase(name) != "") {
+		return name
+	}
+	return ""
+}
+
+// caseClock numbers the cases of a run.
+type caseClock struct {
+	number int // of the case that runs, or 0
+	begun  int
+	last   map[string]int
+	broken bool // there were several threads or processes
+}
+
+// entered notes an entry of a function, of which alone says whether there is one thread only.
+func (c *caseClock) entered(in *text, off uint64, alone bool) {
+	switch marker := in.markers[off]; marker {
+	case "":
+	case caseBegins:
+		c.broken = c.broken || !alone
+		c.begun++
+		c.number = c.begun
+	case caseEnds:
+		c.broken = c.broken || !alone
+		c.number = 0
+	default:
+		if c.last == nil {
+			c.last = map[string]int{}
+		}
+		c.last[symname.TestCase(marker)] = c.number
+	}
+	if in.counts[off] == 1 && c.number > 0 {
+		in.first[off] = c.number
+	}
+}
