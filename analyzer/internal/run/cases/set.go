@@ -306,9 +306,10 @@ func (x *Set) Keys() []store.Key {
 	return slices.DeleteFunc(slices.Concat(x.keys, x.byTrace), func(k store.Key) bool { return k == store.Key{} })
 }
 
-// SetDependent remembers that the cases of the test depend on each other, by a result with the reason as its log.
-func (x *Set) SetDependent(ctx context.Context, reason *store.Result) error {
-	return x.store.Set(ctx, dependentKey(x.label), reason)
+// SetDependent remembers that the cases of a test depend on each other, or that its keys lack something, by a result with the
+// reason as its log: it is decided as a whole from then on.
+func SetDependent(ctx context.Context, s store.Store, label string, reason *store.Result) error {
+	return s.Set(ctx, dependentKey(label), reason)
 }
 
 // Read reads the cases of an execution from its files.

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"context"
+	"slices"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
@@ -57,10 +58,18 @@ func (x *Set) LookUpTraced(ctx context.Context, t *plan.Trace, run *fingerprint.
 	})
 }
 
+// Clone returns a copy whose look-ups don't change x.
+func (x *Set) Clone() *Set {
+	c := *x
+	c.known, c.byTrace = slices.Clone(x.known), slices.Clone(x.byTrace)
+	return &c
+}
+
 // ByTrace reports whether a case is known by a trace.
 func (x *Set) ByTrace() bool { return len(x.Keys()) > len(x.keys) }
 
-// RecordTraced records the cases of a stage of an execution that has passed, and keeps its frontier.
+// RecordTraced records the cases of a stage of an execution that has passed, and keeps its frontier. A case that has failed with its
+// own key isn't recorded by a trace either.
 func (x *Set) RecordTraced(ctx context.Context, t Traced, of *fingerprint.Run, run *Run, result *store.Result) error {
 	keys, err := keysOf(t.Composed.Config, of)
 	if err != nil {
@@ -68,7 +77,7 @@ func (x *Set) RecordTraced(ctx context.Context, t Traced, of *fingerprint.Run, r
 	}
 	err = x.record(ctx, run, result, func(i int) (store.Key, bool) {
 		key, ok := keys[x.list[i].ID]
-		return key, ok && t.Stage.Has(x.list[i].ID)
+		return key, ok && t.Stage.Has(x.list[i].ID) && store.Noted(ctx, x.store, x.keys[i]) == nil
 	})
 	if err != nil {
 		return err

@@ -299,7 +299,7 @@ func (r *recorder) noteFailedCases(ctx context.Context, t *confirmed) {
 func (r *recorder) sayDependent(ctx context.Context, t *confirmed, names []string) {
 	why := strings.Join(names, ", ")
 	r.say("the cases of %s depend on each other, or its keys lack something (%s): it is decided as a whole from now on", t.label, why)
-	if err := t.cases.SetDependent(ctx, r.failure(why+"\n")); err != nil {
+	if err := cases.SetDependent(ctx, r.storeOf(t.decision), t.label, r.failure(why+"\n")); err != nil {
 		r.addRefusal("remembered", err)
 	}
 }

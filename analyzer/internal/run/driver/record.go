@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/cases"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
@@ -147,6 +148,9 @@ func (d *decisions) compare(ctx context.Context, rec *recorder, t *confirmed) {
 	keys, err := d.knownTraces(ctx, t.decision)
 	for _, key := range append(keys, t.keys()...) {
 		err = errors.Join(err, d.storeOf(t.decision).Set(ctx, key, d.failure("withdrawn by an audit\n")))
+	}
+	if cases.Wanted(t.composed.Config) { // no result of a case may be replayed either
+		err = errors.Join(err, cases.SetDependent(ctx, d.storeOf(t.decision), t.label, d.failure("an audit has failed\n")))
 	}
 	if err != nil {
 		d.say("warning: the recorded result isn't withdrawn everywhere: %v", err)

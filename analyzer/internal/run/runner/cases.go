@@ -43,7 +43,7 @@ func (r *runner) byCases(s *openStore, read bool, key store.Key, run *fingerprin
 		return nil, 0, false
 	}
 	if read {
-		t.findCases(s, key, x)
+		r.findCases(s, key, x, t)
 	}
 	if x.AllKnown() {
 		res, _ := x.Replay()
@@ -138,7 +138,8 @@ func (r *runner) passedCases(rec *recorder, s *spool, res *store.Result) (run *c
 }
 
 // recordCases keeps the results of cases of an execution that has passed, also by the traces of its stages.
-func (rec *recorder) recordCases(run *cases.Run, stages []cases.Traced, res *store.Result) error {
+func (r *runner) recordCases(rec *recorder, o *outcome, run *cases.Run, res *store.Result) error {
+	stages := r.composeStages(rec, o)
 	return rec.store.do(maxStore, func(ctx context.Context, _ store.Store) error {
 		err := rec.cases.Record(ctx, run, rec.cases.filter != "", res)
 		for _, s := range stages {
@@ -172,7 +173,7 @@ func (r *runner) failedCases(rec *recorder, s *spool, res *store.Result) {
 func (r *runner) sayDependent(rec *recorder, names []string) {
 	why := strings.Join(names, ", ")
 	r.say("its cases depend on each other, or its keys lack something (%s): it is decided as a whole from now on", why)
-	_ = rec.store.do(maxStore, func(ctx context.Context, _ store.Store) error {
-		return rec.cases.SetDependent(ctx, &store.Result{ExitCode: 1, Log: store.Content([]byte(why + "\n"))})
+	_ = rec.store.do(maxStore, func(ctx context.Context, st store.Store) error {
+		return cases.SetDependent(ctx, st, r.env.get("TEST_TARGET"), &store.Result{ExitCode: 1, Log: store.Content([]byte(why + "\n"))})
 	})
 }

@@ -535,7 +535,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 			}
 			// Without the note, a flaky test may be recorded.
 			_ = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error { return store.RecordFailure(ctx, s, rec.key, res) })
-			r.recordTrace(rec, o, res)
+			r.recordTrace(rec, o.idle, res)
 			r.failedCases(rec, spool, res)
 		}
 		if o.signal != 0 {
@@ -563,9 +563,9 @@ func (r *runner) run(rec *recorder) (int, error) {
 		}
 	}
 	if store.IsRecorded(err) {
-		stages := r.recordTrace(rec, o, res)
+		r.recordTrace(rec, o.idle, res)
 		if run != nil {
-			err = errors.Join(err, rec.recordCases(run, stages, res))
+			err = errors.Join(err, r.recordCases(rec, o, run, res))
 		}
 	}
 	switch {

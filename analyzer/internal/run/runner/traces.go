@@ -196,71 +196,99 @@ func (r *runner) byTrace(s *openStore, write bool, fingerprint store.Key, t *tra
 	return code, true
 }
 
-// recordTrace keeps the result of an execution under the key of its trace, a failure as a note. It returns the traces of the stages of
-// its cases, if there are cases in the result.
-func (r *runner) recordTrace(rec *recorder, o *outcome, res *store.Result) (stages []cases.Traced) {
-	if rec.traces == nil || o.idle == nil {
-		return nil
+// recordTrace keeps the result of an execution under the key of its trace, a failure as a note.
+func (r *runner) recordTrace(rec *recorder, idle map[string]bool, res *store.Result) {
+	if rec.traces == nil || idle == nil {
+		return
 	}
-	idle := []map[string]bool{o.idle}
-	var parts []trace.Stage
-	if rec.cases != nil && res.ExitCode == 0 {
-		parts = o.times.Stages(o.idle)
-	}
-	for _, p := range parts {
-		idle = append(idle, p.Idle)
-	}
-	type composed struct {
-		whole  *plan.Trace
-		stages []cases.Traced
-		err    error
-	}
-	c, ok := inTime(r, maxStore, func() (c composed) {
-		c.err = rec.traces.search(rec.key, idle, func(i int, x *plan.Trace) bool {
-			if i == 0 {
-				c.whole = x
-			} else {
-				c.stages = append(c.stages, cases.Traced{Trace: x, Stage: parts[i-1]})
-			}
-			return true
-		})
-		return c
+	newest, ok := inTime(r, maxStore, func() (newest *plan.Trace) {
+		if err := rec.traces.search(rec.key, []map[string]bool{idle}, func(_ int, x *plan.Trace) bool { newest = x; return false }); err != nil {
+			return &plan.Trace{Err: err}
+		}
+		return newest
 	})
 	if !ok {
-		c.err = errNoTime
+		r.say("not recorded by its trace: %v", errNoTime)
+		return
 	}
-	if c.err == nil && c.whole != nil {
-		c.err = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error {
+	if newest == nil {
+		return
+	}
+	err := newest.Err
+	if err == nil {
+		err = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error {
 			if res.ExitCode != 0 {
-				return store.RecordFailure(ctx, s, c.whole.Key, res)
+				return store.RecordFailure(ctx, s, newest.Key, res)
 			}
-			err := store.RecordPass(ctx, s, c.whole.Key, res)
+			err := store.RecordPass(ctx, s, newest.Key, res)
 			if store.IsRecorded(err) {
-				err = c.whole.Keep(ctx, s, rec.traces.label)
+				err = newest.Keep(ctx, s, rec.traces.label)
 			}
 			return err
 		})
 	}
-	if c.err != nil && res.ExitCode == 0 {
-		r.say("not recorded by its trace: %v", c.err)
+	if err != nil && res.ExitCode == 0 {
+		r.say("not recorded by its trace: %v", err)
 	}
-	return c.stages
+}
+
+// composeStages returns the traces of the stages of an execution of all cases.
+func (r *runner) composeStages(rec *recorder, o *outcome) []cases.Traced {
+	if rec.traces == nil || o.idle == nil {
+		return nil
+	}
+	stages := o.times.Stages(o.idle)
+	var idle []map[string]bool
+	for _, s := range stages {
+		idle = append(idle, s.Idle)
+	}
+	list, ok := inTime(r, maxStore, func() (list []cases.Traced) {
+		// Without one of them, its cases aren't recorded by a trace.
+		_ = rec.traces.search(rec.key, idle, func(i int, x *plan.Trace) bool {
+			list = append(list, cases.Traced{Trace: x, Stage: stages[i]})
+			return true
+		})
+		return list
+	})
+	if !ok {
+		return nil
+	}
+	return list
 }
 
 // findCases looks up the cases that aren't known by the traces of the test.
-func (t *traces) findCases(s *openStore, of store.Key, x *testCases) {
+func (r *runner) findCases(s *openStore, of store.Key, x *testCases, t *traces) {
 	if t == nil {
 		return
 	}
 	t.entered = nil // of cases, it has to be known when they enter a function
-	_ = s.do(maxFrontiers, func(ctx context.Context, _ store.Store) error {
-		frontiers := x.Frontiers(ctx)
-		if len(frontiers) == 0 {
+	var frontiers []map[string]bool
+	err := s.do(maxFrontiers, func(ctx context.Context, _ store.Store) error {
+		frontiers = x.Frontiers(ctx)
+		return nil
+	})
+	if err != nil || len(frontiers) == 0 {
+		return
+	}
+	found, ok := inTime(r, maxFind, func() *cases.Set {
+		known := x.Clone()
+		err := t.search(of, frontiers, func(_ int, trace *plan.Trace) bool {
+			more := known.Clone()
+			err := s.do(maxGet, func(ctx context.Context, _ store.Store) error {
+				more.LookUpTraced(ctx, trace, t.run)
+				return nil
+			})
+			if err == nil {
+				known = more
+			}
+			return err == nil && !known.AllKnown()
+		})
+		if err != nil {
 			return nil
 		}
-		return t.search(of, frontiers, func(_ int, trace *plan.Trace) bool {
-			x.LookUpTraced(ctx, trace, t.run)
-			return !x.AllKnown()
-		})
+		return known
 	})
+	if ok && found != nil {
+		x.Set = found
+	}
 }

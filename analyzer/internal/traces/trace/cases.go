@@ -2,17 +2,18 @@ package trace
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/symname"
 )
 
-// Cases say when functions were first entered in a program of GoogleTest, which numbers the test cases that it runs from 1. A
+// Cases say when functions were first entered in a program of GoogleTest, whose test cases are numbered as they run, from 1. A
 // case counts as having entered what was entered until its end, because cases before it may have left something, and
 // what was entered between and after cases.
 type Cases struct {
-	// First has the functions that were first entered in a case, with its number. They had a breakpoint in all files that
-	// they are in.
+	// First has the functions that only cases have entered, with the number of the first. They had a breakpoint in all files
+	// that they are in.
 	First map[string]int
 	// Last has the number of the last case that a factory made, by symname.TestCase.
 	Last map[string]int
@@ -49,11 +50,11 @@ func (c *Cases) Stages(idle map[string]bool) (list []Stage) {
 				own[name] = true
 			}
 		}
+		from := after
 		isLast := len(own) == len(idle)
-		if !isLast && until == after {
+		if !isLast && !slices.ContainsFunc(slices.Collect(maps.Values(c.Last)), func(n int) bool { return n > from && n <= until }) {
 			continue
 		}
-		from := after
 		after = until
 		list = append(list, Stage{own, func(id string) bool {
 			n := c.Last[id]
@@ -85,7 +86,15 @@ type caseClock struct {
 	number int // of the case that runs, or 0
 	begun  int
 	last   map[string]int
-	broken bool // there were several threads or processes
+	broken bool // there were several threads or processes, or a case in another one
+	// spent are breakpoints that a case has met. They are put back when it ends: the function may be entered again outside of cases.
+	spent []breakpoint
+}
+
+type breakpoint struct {
+	p    *process
+	at   uint64
+	code []byte // in its place
 }
 
 // entered notes an entry of a function, of which alone says whether there is one thread only.
@@ -93,7 +102,7 @@ func (c *caseClock) entered(in *text, off uint64, alone bool) {
 	switch marker := in.markers[off]; marker {
 	case "":
 	case caseBegins:
-		c.broken = c.broken || !alone
+		c.broken = c.broken || !alone || c.number > 0
 		c.begun++
 		c.number = c.begun
 	case caseEnds:
@@ -105,7 +114,9 @@ func (c *caseClock) entered(in *text, off uint64, alone bool) {
 		}
 		c.last[symname.TestCase(marker)] = c.number
 	}
-	if in.counts[off] == 1 && c.number > 0 {
+	if c.number == 0 {
+		delete(in.first, off)
+	} else if in.counts[off] == 1 {
 		in.first[off] = c.number
 	}
 }

@@ -710,17 +710,21 @@ void second(void) {}
 void both(void) {}
 void third(void) {}
 void between(void) {}
-void after(void) {}
+void again(void) {}
+void child(void) {}
+void after(void) { again(); child(); }
+void *joined(void *x) { return x; }
 void unused(void) {}
 void *wait_for_ever(void *x) { for (;;) pause(); }
 void IMPLS_A_TestE10CreateTestEv(void) { first(); both(); }
-void IMPLS_B_TestE10CreateTestEv(void) { second(); both(); }
-void IMPLS_C_TestE10CreateTestEv(void) { third(); }
+void IMPLS_B_TestE10CreateTestEv(void) { second(); both(); again(); if (!fork()) { child(); _exit(0); } wait(0); }
+void IMPLS_C_TestE10CreateTestEv(void) { pthread_t t; third(); pthread_create(&t, 0, joined, 0); pthread_join(t, 0); }
 void run(void (*f)(void)) { BEGIN(); f(); END(); }
 int main(int argc, char **argv) {
 	pthread_t t;
 	switch (argc > 1 ? argv[1][0] : ' ') {
 	case 'b': run(IMPLS_B_TestE10CreateTestEv); return 0;
+	case 'n': BEGIN(); run(IMPLS_B_TestE10CreateTestEv); END(); return 0;
 	case 't': pthread_create(&t, 0, wait_for_ever, 0);
 	}
 	run(IMPLS_A_TestE10CreateTestEv);
@@ -737,7 +741,7 @@ int main(int argc, char **argv) {
 	dir := realDir(t)
 	program := compile(t, dir, "gcc", "cases", strings.NewReplacer("BEGIN", caseBegins, "END", caseEnds, "IMPLS", "_ZN7testing8internal15TestFactoryImplI8S").Replace(source), "-pthread")
 	_, r := traced(t, Options{}, dir, program)
-	want := &Cases{Last: map[string]int{"S_A_Test": 4, "S_B_Test": 2, "S_C_Test": 3}, First: map[string]int{"first": 1, "both": 1, "second": 2, "third": 3}}
+	want := &Cases{Last: map[string]int{"S_A_Test": 4, "S_B_Test": 2, "S_C_Test": 3}, First: map[string]int{"first": 1, "both": 1, "second": 2, "third": 3, "joined": 3}}
 	if r.Cases != nil {
 		for name := range r.Cases.First {
 			if strings.HasPrefix(name, "_Z") {
@@ -758,13 +762,13 @@ int main(int argc, char **argv) {
 		}
 		got = append(got, fmt.Sprint(slices.Sorted(maps.Keys(s.Idle)), line))
 	}
-	if d := cmp.Diff([]string{"[second third unused]", "[third unused] S_B_Test", "[unused] S_A_Test S_C_Test  other"}, got); d != "" {
+	if d := cmp.Diff([]string{"[joined third unused] S_B_Test", "[unused] S_A_Test S_C_Test  other"}, got); d != "" {
 		t.Error(d)
 	}
 	if l := (*Cases)(nil).Stages(map[string]bool{"f": true}); len(l) != 1 || !l[0].Has("any") || len(l[0].Idle) != 1 {
 		t.Error(l)
 	}
-	for _, arg := range []string{"t", "f", "x"} { // a thread, another process, a case that doesn't end
+	for _, arg := range []string{"t", "f", "x", "n"} { // a thread, another process, a case that doesn't end, or that has another one
 		if _, r := traced(t, Options{}, dir, program, arg); r.Cases != nil || !r.Idle["unused"] {
 			t.Errorf("%s: %v", arg, r.Cases)
 		}

@@ -610,7 +610,7 @@ func (x *tracer) entered(t *thread, m *mapping, at, off uint64) {
 	x.result.Stats.Entries++
 	if t.counted != at {
 		m.t.counts[off]++
-		x.clock.entered(m.t, off, len(x.threads) == 1)
+		x.clock.entered(m.t, off, x.isAlone(t))
 	}
 	t.counted = 0
 	code := m.t.code[off : off+uint64(len(native.trap))]
@@ -624,12 +624,37 @@ func (x *tracer) entered(t *thread, m *mapping, at, off uint64) {
 		return
 	}
 	keepBlocked(t.tid)
+	if m.t.first[off] > 0 {
+		x.clock.spent = append(x.clock.spent, breakpoint{t.p, at, code})
+	} else if m.t.markers[off] == caseEnds {
+		x.rearmSpent(t)
+	}
 	if (x.opt.Naive || m.t.markers[off] != "") && !t.p.left {
 		t.step = at
 		_ = ptrace(unix.PTRACE_SINGLESTEP, t.tid, 0, 0)
 		return
 	}
 	x.resume(t, 0)
+}
+
+// isAlone reports whether no other thread runs code of the program.
+func (x *tracer) isAlone(t *thread) bool {
+	for _, o := range x.threads {
+		if o.p != t.p {
+			return false
+		}
+	}
+	return t.p.live == 1
+}
+
+// rearmSpent puts the breakpoints of a case back that has ended, where code is still what it was.
+func (x *tracer) rearmSpent(t *thread) {
+	for _, b := range x.clock.spent {
+		if b.p == t.p && !t.p.left && bytes.Equal(x.read(t.p, b.at, uint64(len(b.code))), b.code) {
+			x.write(t.p, b.at, native.trap)
+		}
+	}
+	x.clock.spent = x.clock.spent[:0]
 }
 
 // keepBlocked blocks SIGTRAP again, which the kernel unblocks to deliver that of a breakpoint. If all other signals are
