@@ -40,6 +40,8 @@ make -s $generated
 } | put MODULE.bazel
 {
     echo 'common --enable_bzlmod --noenable_workspace --lockfile_mode=off'
+    # Globs of headers would find those in bazel-bin, and everything would be compiled again.
+    echo 'build --experimental_convenience_symlinks=clean'
     echo "build --repo_env=CC=$CC --incompatible_strict_action_env --build_tests_only --features=-parse_headers --copt=-w"
     echo 'test --test_output=errors'
     echo 'try-import %workspace%/user.bazelrc'

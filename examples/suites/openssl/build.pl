@@ -165,8 +165,15 @@ sub deps { my ($of) = @_; my %seen; return grep { !$seen{$_}++ } map { $label{$_
 print "# Written by build.pl.\nload(\"\@rules_cc//cc:defs.bzl\", \"cc_binary\", \"cc_library\", \"cc_test\")\n\n";
 print 'filegroup(name = "recipes", srcs = glob(', list(0, 'Configure', 'apps/*.cnf', 'apps/*.pem', 'apps/*.srl', 'apps/*.pl', 'configdata.pm', 'test/**', 'tools/c_rehash', 'util/**'),
     ', exclude = ', list(0, 'test/*.c', 'test/*.h'), "))\n\nRECIPES = [\":recipes\"]\n\n";
+# Sources that others include. Assembler isn't scanned for headers: it would be assembled again for each other source.
+my @sources = map { glob } map { ("$_/*.c", "$_/*/*.c", "$_/*/*/*.c") } qw(apps crypto engines ssl test);
+my %included;
+for my $file (@sources) {
+    open my $in, '<', $file or die "build.pl: $file: $!";
+    while (<$in>) { $included{ basename($1) } = 1 if /^\s*#\s*include\s+"([^"]+\.c)"/ }
+}
 rule('cc_library', name => 'headers', hdrs => 'glob(["**/*.h", "**/*.inc"])', includes => ['include'],
-    textual_hdrs => 'glob(["crypto/**/*.c", "engines/*.c", "ssl/**/*.c", "test/*.c"])');
+    textual_hdrs => [sort grep { $included{ basename($_) } } @sources]);
 my @library = (flags('LIB_CFLAGS'), flags('LIB_CPPFLAGS'));
 my @program = (flags('BIN_CFLAGS'), flags('BIN_CPPFLAGS'));
 my @static = (linkstatic => 'True');
