@@ -1,15 +1,23 @@
 // Package packed makes files that are read and written as a whole small, by zstd.
 package packed
 
-import "github.com/klauspost/compress/zstd"
+import (
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// encoder keeps its buffers from one call to the next, and may be used concurrently.
+var encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
+})
 
 // Pack compresses b, fast, and the same way each time.
 func Pack(b []byte) ([]byte, error) {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	e, err := encoder()
 	if err != nil {
 		return nil, err
 	}
-	defer e.Close()
 	return e.EncodeAll(b, nil), nil
 }
 
