@@ -3,7 +3,6 @@ package trace
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/symname"
 )
@@ -73,14 +72,6 @@ const (
 	caseEnds   = "_ZN7testing8internal17TestEventRepeater9OnTestEndERKNS_8TestInfoE"
 )
 
-// markerOf returns the name if it is that of a function whose entries tell cases apart, else "".
-func markerOf(name string) string {
-	if strings.HasPrefix(name, "_ZN7testing8internal") && (name == caseBegins || name == caseEnds || symname.TestCase(name) != "") {
-		return name
-	}
-	return ""
-}
-
 // caseClock numbers the cases of a run.
 type caseClock struct {
 	number int // of the case that runs, or 0
@@ -97,16 +88,16 @@ type breakpoint struct {
 	code []byte // in its place
 }
 
-// entered notes an entry of a function, of which alone says whether there is one thread only.
-func (c *caseClock) entered(in *text, off uint64, alone bool) {
+// entered notes an entry of a function. Alone says whether there is one thread only, and is asked for at markers.
+func (c *caseClock) entered(in *text, off uint64, alone func() bool) {
 	switch marker := in.markers[off]; marker {
 	case "":
 	case caseBegins:
-		c.broken = c.broken || !alone || c.number > 0
+		c.broken = c.broken || !alone() || c.number > 0
 		c.begun++
 		c.number = c.begun
 	case caseEnds:
-		c.broken = c.broken || !alone
+		c.broken = c.broken || !alone()
 		c.number = 0
 	default:
 		if c.last == nil {

@@ -323,8 +323,13 @@ func (m *image) arm(entered nameset.Set) {
 
 // marker returns the name of a function that tells test cases apart, or "".
 func (m *image) marker(s *symbol) string {
-	if at := uint64(s.Name); at < uint64(len(m.strtab)) && bytes.HasPrefix(m.strtab[at:], []byte("_ZN7testing")) { // few, quickly
-		return markerOf(stringAt(m.strtab, at))
+	at := uint64(s.Name)
+	if at >= uint64(len(m.strtab)) || !bytes.HasPrefix(m.strtab[at:], []byte("_ZN7testing")) { // most, quickly
+		return ""
+	}
+	name := stringAt(m.strtab, at)
+	if name == caseBegins || name == caseEnds || symname.TestCase(name) != "" {
+		return name
 	}
 	return ""
 }

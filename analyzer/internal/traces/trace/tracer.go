@@ -610,7 +610,7 @@ func (x *tracer) entered(t *thread, m *mapping, at, off uint64) {
 	x.result.Stats.Entries++
 	if t.counted != at {
 		m.t.counts[off]++
-		x.clock.entered(m.t, off, x.isAlone(t))
+		x.clock.entered(m.t, off, func() bool { return x.isAlone(t) })
 	}
 	t.counted = 0
 	code := m.t.code[off : off+uint64(len(native.trap))]
@@ -624,7 +624,7 @@ func (x *tracer) entered(t *thread, m *mapping, at, off uint64) {
 		return
 	}
 	keepBlocked(t.tid)
-	if m.t.first[off] > 0 {
+	if m.t.first[off] > 0 && !x.clock.broken {
 		x.clock.spent = append(x.clock.spent, breakpoint{t.p, at, code})
 	} else if m.t.markers[off] == caseEnds {
 		x.rearmSpent(t)
