@@ -27,7 +27,9 @@ fi
     done
     for dep in googletest abseil-cpp re2; do
         [ "$dep" != "$name" ] || continue
-        echo "bazel_dep(name = \"$dep\")"
+        # Older commits know it by another name.
+        repo=$(git show HEAD:MODULE.bazel 2>/dev/null | sed -n "s/.*name = \"$dep\".*repo_name = \"\([^\"]*\)\".*/\1/p")
+        echo "bazel_dep(name = \"$dep\", repo_name = \"${repo:-$dep}\")"
         echo "local_path_override(module_name = \"$dep\", path = \"$suites/${dep%-cpp}\")"
     done
     echo 'bazel_dep(name = "rules_tasting")'

@@ -81,7 +81,8 @@ cc_library(name = "helpers", testonly = True, srcs = glob(["tests/src/*.c", "tes
     srcs = [source],
     args = [source[:-1] + "datax"],
     copts = COPTS,
-    data = [source[:-1] + "datax"] + glob(["data_files/**"]),
+    data = [source[:-1] + "datax"] + glob(["data_files/**"], exclude = ["**/Makefile", "**/*.pl"]),
+    linkstatic = True,
     deps = [":helpers"],
 ) for source in glob(["suites/*.c"])]
 END

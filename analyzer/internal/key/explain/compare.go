@@ -24,6 +24,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/refgraph"
@@ -425,25 +426,21 @@ func joinNew(l, s string) string {
 // diffCode compares units, components and roots.
 func diffCode(before, after *fingerprint.Report) []Difference {
 	units, why := diffUnits(before, after)
-	pairs := match(before.Components, after.Components)
-	pathOld, pathNew := paths(before), paths(after)
+	old, new := indexOf(before.Components), indexOf(after.Components)
+	pairs := match(before.Components, after.Components, old)
+	pathOld, pathNew := paths(before, old), paths(after, new)
 	reached := make([]bool, len(before.Components))
-	oldID := make(map[string]string, len(pairs)) // by new ID
-	for i, k := range pairs {
+	for _, k := range pairs {
 		if k >= 0 {
 			reached[k] = true
-			oldID[after.Components[i].ID] = before.Components[k].ID
 		}
 	}
-	// links returns the links of a new component, by the old IDs where there are some.
-	links := func(y *fingerprint.Component) []string {
-		l := make([]string, len(y.Links))
-		for i, id := range y.Links {
-			if l[i] = oldID[id]; l[i] == "" {
-				l[i] = "\x00" + id // new
-			}
+	// oldID returns the old ID of the component of a new one, and another string if there is none.
+	oldID := func(id string) string {
+		if i, ok := new[id]; ok && pairs[i] >= 0 {
+			return before.Components[pairs[i]].ID
 		}
-		return l
+		return "\x00" + id
 	}
 	changed := map[string]int{} // number of components that differ, by source
 	var edited []int            // changed components of unchanged units
@@ -468,9 +465,12 @@ func diffCode(before, after *fingerprint.Report) []Difference {
 			case !slices.Equal(x.Symbols, y.Symbols):
 				d.Category, d.Before, d.After = ComponentChanged, strings.Join(x.Symbols, " "), strings.Join(y.Symbols, " ")
 			default:
-				l := links(y)
-				if slices.Equal(l, x.Links) {
+				if slices.EqualFunc(x.Links, y.Links, func(x, y string) bool { return x == oldID(y) }) {
 					continue
+				}
+				l := make([]string, len(y.Links))
+				for i, id := range y.Links {
+					l[i] = oldID(id)
 				}
 				d.Category = LinksChanged
 				d.Gone, d.New = diffLists(x.Links, l)
@@ -505,6 +505,15 @@ func diffCode(before, after *fingerprint.Report) []Difference {
 	}
 	roots := diffRoots(before, after, oldID, len(diffs) == 0)
 	return slices.Concat(units, diffs, roots)
+}
+
+// indexOf returns the index of each component by its ID.
+func indexOf(components []fingerprint.Component) map[string]int {
+	index := make(map[string]int, len(components))
+	for i := range components {
+		index[components[i].ID] = i
+	}
+	return index
 }
 
 // followers returns the IDs of changed components whose hash contains that of another
@@ -546,14 +555,14 @@ func followers(components []fingerprint.Component, changed []int) map[string]boo
 }
 
 // diffRoots compares roots. If order is true, it also reports another order of equal roots.
-func diffRoots(before, after *fingerprint.Report, oldID map[string]string, order bool) []Difference {
+func diffRoots(before, after *fingerprint.Report, oldID func(string) string, order bool) []Difference {
 	old, new, newID := named{}, named{}, map[string]string{}
 	for _, x := range before.Roots {
 		old[x.Component] = strings.Join(x.Why, ", ")
 	}
 	var l []string
 	for _, y := range after.Roots {
-		id := cmp.Or(oldID[y.Component], "\x00"+y.Component)
+		id := oldID(y.Component)
 		new[id], newID[id] = strings.Join(y.Why, ", "), y.Component
 		l = append(l, id)
 	}
@@ -591,15 +600,22 @@ func placeOf(c *fingerprint.Component) string { return cmp.Or(c.File, c.Source) 
 //	name
 //
 // If several components qualify, each takes the first that is left.
-func match(before, after []fingerprint.Component) []int {
+//
+// Old is the index of before.
+func match(before, after []fingerprint.Component, old map[string]int) []int {
 	pairs := make([]int, len(after))
 	for i := range pairs {
 		pairs[i] = -1
 	}
 	taken := make([]bool, len(before))
 	left := len(after)
+	for i := range after {
+		if k, ok := old[after[i].ID]; ok && before[k].Local == after[i].Local {
+			pairs[i], taken[k] = k, true
+			left--
+		}
+	}
 	for _, key := range []func(c *fingerprint.Component) [3]string{
-		func(c *fingerprint.Component) [3]string { return [3]string{c.ID, c.Local} },
 		func(c *fingerprint.Component) [3]string { return [3]string{stem(c.Name), c.Source, c.Local} },
 		func(c *fingerprint.Component) [3]string { return [3]string{c.ID} },
 		func(c *fingerprint.Component) [3]string { return [3]string{c.Name, c.Source} },
@@ -671,32 +687,31 @@ func stem(name string) string {
 
 // paths returns a function that returns a shortest chain of references from a root to
 // a component.
-func paths(r *fingerprint.Report) func(i int) []string {
-	index := make(map[string]int, len(r.Components))
-	for i := range r.Components {
-		index[r.Components[i].ID] = i
-	}
+func paths(r *fingerprint.Report, index map[string]int) func(i int) []string {
 	const unseen, start = -2, -1
 	parent := make([]int, len(r.Components))
 	for i := range parent {
 		parent[i] = unseen
 	}
-	var queue []int
-	visit := func(id string, from int) {
-		if i, ok := index[id]; ok && parent[i] == unseen {
-			parent[i] = from
-			queue = append(queue, i)
+	find := sync.OnceFunc(func() {
+		var queue []int
+		visit := func(id string, from int) {
+			if i, ok := index[id]; ok && parent[i] == unseen {
+				parent[i] = from
+				queue = append(queue, i)
+			}
 		}
-	}
-	for _, x := range r.Roots {
-		visit(x.Component, start)
-	}
-	for i := 0; i < len(queue); i++ {
-		for _, to := range r.Components[queue[i]].Links {
-			visit(to, queue[i])
+		for _, x := range r.Roots {
+			visit(x.Component, start)
 		}
-	}
+		for i := 0; i < len(queue); i++ {
+			for _, to := range r.Components[queue[i]].Links {
+				visit(to, queue[i])
+			}
+		}
+	})
 	return func(i int) []string {
+		find()
 		var path []string
 		for ; i >= 0; i = parent[i] {
 			path = append(path, r.Components[i].ID)

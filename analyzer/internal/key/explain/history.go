@@ -191,13 +191,17 @@ func (f *File) nearest(ctx context.Context, s store.Store, entries []Entry, curr
 	var failed error
 	least := 0
 	entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Key == current.Key })
-	for _, e := range entries[:min(n, len(entries))] {
+	entries = entries[:min(n, len(entries))]
+	for _, e := range entries {
 		r, err := load(ctx, s, e)
 		if err != nil {
 			if !store.IsMiss(err) { // a miss: evicted, damaged, or of another version
 				failed = err
 			}
 			continue
+		}
+		if len(entries) == 1 {
+			return r, nil
 		}
 		if d := Distance(r.Report, current); best == nil || d < least {
 			best, least = r, d
