@@ -45,10 +45,14 @@ export CC="${CC:-clang}"
 # Suites read data_files/ in their directory.
 ln -sfn tests/data_files data_files
 mkdir -p suites
+shared="tests/scripts/generate_test_code.py tests/suites/main_test.function tests/suites/host_test.function tests/suites/helpers.function"
 for data in tests/suites/*.data; do
     suite=$(basename "$data" .data)
-    python3 tests/scripts/generate_test_code.py -f "tests/suites/${suite%%.*}.function" -d "$data" -t tests/suites/main_test.function \
-        -p tests/suites/host_test.function -s tests/suites --helpers-file tests/suites/helpers.function -o suites
+    functions=tests/suites/${suite%%.*}.function
+    if [ ! -e "suites/$suite.datax" ] || [ -n "$(find $shared "$functions" "$data" -newer "suites/$suite.datax")" ]; then
+        python3 tests/scripts/generate_test_code.py -f "$functions" -d "$data" -t tests/suites/main_test.function \
+            -p tests/suites/host_test.function -s tests/suites --helpers-file tests/suites/helpers.function -o suites
+    fi
 done
 
 put MODULE.bazel <<END
