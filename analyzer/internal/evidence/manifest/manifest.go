@@ -58,7 +58,8 @@ import (
 //	14: all names of such functions, and those of their pieces (no hash has them).
 //	15: the order of components in memory, and what orders them by their addresses or reads its
 //	    own program.
-const Format = 15
+//	16: references to another place than a symbol's (no hash has them).
+const Format = 16
 
 // Uses of an undefined symbol by an object, in Reference.Uses.
 const (
@@ -69,6 +70,8 @@ const (
 	UseBound
 	// UseThreadLocal: it is a thread-local variable.
 	UseThreadLocal
+	// UseInside: it may refer to another place than the symbol's. It enters no hash.
+	UseInside
 )
 
 // Names of notes: local components to which nothing refers. In an archive a number follows. (Resolver is a root.)

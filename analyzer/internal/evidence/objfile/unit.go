@@ -281,7 +281,7 @@ func (f *file) references() []*manifest.Reference {
 		s := &f.sections[i]
 		for j := 0; s.loaded() && j < len(s.relocs); j++ {
 			if rel := &s.relocs[j]; f.syms[rel.sym].sec == secUndefined {
-				uses[rel.sym] |= usesOf(rel.typ)
+				uses[rel.sym] |= usesOf(rel)
 			}
 		}
 	}
@@ -297,13 +297,17 @@ func (f *file) references() []*manifest.Reference {
 }
 
 // usesOf returns how a relocation uses its undefined symbol: in all ways if the type isn't known.
-func usesOf(typ elf.R_X86_64) uint32 {
-	switch typ {
+func usesOf(rel *reloc) uint32 {
+	inside := uint32(0)
+	if pc := rel.typ == elf.R_X86_64_PLT32 || rel.typ == elf.R_X86_64_PC32; pc && rel.addend != -4 || !pc && rel.addend != 0 {
+		inside = manifest.UseInside // see trace-sound/jump-by-address
+	}
+	switch rel.typ {
 	case elf.R_X86_64_PLT32, elf.R_X86_64_NONE:
-		return 0
+		return inside
 	case elf.R_X86_64_GOT32, elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOT64, elf.R_X86_64_GOTPCREL64, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX,
 		elf.R_X86_64_TLSGD, elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC, elf.R_X86_64_TLSDESC_CALL:
 		return manifest.UseBound
 	}
-	return manifest.UseBound | manifest.UseDirect
+	return manifest.UseBound | manifest.UseDirect | inside
 }

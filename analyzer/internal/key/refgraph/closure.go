@@ -195,9 +195,18 @@ func (c *Composer) setIdle(names map[string]bool) {
 	}
 	c.idle = slices.Grow(c.idle[:0], len(c.pool.entryNames)+1)[:len(c.pool.entryNames)] // not nil, even if there is none
 	clear(c.idle)
+	inside := map[linkmodel.Symbol]bool{} // symbols behind which somebody may enter a function: see trace-sound/jump-by-address
+	for _, in := range c.linked.Units {
+		for _, r := range c.pool.Symbols.Unit(in.Unit).Refs {
+			if r.Uses&manifest.UseInside != 0 {
+				inside[r.Symbol] = true
+			}
+		}
+	}
 	for name := range names {
 		for _, n := range c.pool.entries[name] { // functions whose first name it is
-			c.idle[n] = !slices.ContainsFunc(c.pool.entryNames[n], func(name string) bool { return !names[name] })
+			c.idle[n] = !slices.ContainsFunc(c.pool.entryNames[n], func(name string) bool { return !names[name] }) &&
+				!slices.ContainsFunc(c.pool.entryDefs[n], func(s linkmodel.Symbol) bool { return inside[s] })
 		}
 	}
 }

@@ -319,7 +319,7 @@ func placementOf(m *manifest.Manifest, k int, list []int32) Hash {
 		b.String(r.Name)
 		b.Int(int(r.Visibility))
 		b.Flag(r.Weak)
-		b.Uint(uint64(r.Uses))
+		b.Uint(uint64(r.Uses &^ manifest.UseInside))
 	}
 	b.Strings(slices.Sorted(slices.Values(m.Symbols)))
 	return b.Sum()

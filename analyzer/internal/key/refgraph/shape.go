@@ -629,7 +629,7 @@ func (x *Closure) writeRivals(b *frame.Buffer, symbols map[linkmodel.Symbol]bool
 			switch {
 			case !symbols[r.Symbol]:
 			case l.Ambiguous(r.Symbol):
-				mentions = append(mentions, fmt.Sprintf("%d %s wanted %t %d %d", in.File, t.Name(r.Symbol), r.Weak, r.Visibility, r.Uses))
+				mentions = append(mentions, fmt.Sprintf("%d %s wanted %t %d %d", in.File, t.Name(r.Symbol), r.Weak, r.Visibility, r.Uses&^manifest.UseInside))
 			case differ[r.Symbol]:
 				referring[fmt.Sprintf("%d %s", in.File, t.Name(r.Symbol))] = true
 			}

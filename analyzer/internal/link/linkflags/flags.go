@@ -239,7 +239,7 @@ var linkerFlags = func() map[string]flag {
 		detect-odr-violations no-detect-odr-violations warn-backrefs no-warn-backrefs warn-backrefs-exclude= warn-symbol-ordering no-warn-symbol-ordering
 		warn-ifunc-textrel no-warn-ifunc-textrel warn-execstack no-warn-execstack warn-rwx-segments no-warn-rwx-segments warn-mismatch no-warn-mismatch
 		warn-search-mismatch no-warn-search-mismatch no-fatal-warnings check-sections no-check-sections error-execstack no-error-execstack error-rwx-segments
-		no-error-rwx-segments strip-all|s strip-debug|S discard-all|x discard-locals|X discard-none strip-debug-gdb strip-debug-non-line strip-lto-sections
+		no-error-rwx-segments strip-all|s strip-debug|S discard-none strip-debug-gdb strip-debug-non-line strip-lto-sections
 		strip-discarded no-strip-discarded gc-keep-exported no-gc-keep-exported O= relax no-relax relax-gp no-relax-gp optimize-bb-jumps no-optimize-bb-jumps
 		hash-style= hash-size= eh-frame-hdr no-eh-frame-hdr ld-generated-unwind-info no-ld-generated-unwind-info allow-shlib-undefined undefined-version
 		no-undefined-version sort-common? image-base= text-segment|Ttext-segment= rodata-segment|Trodata-segment= ldata-segment|Tldata-segment= rosegment no-rosegment
@@ -263,11 +263,12 @@ var linkerFlags = func() map[string]flag {
 	define(t, func(p *parser, o option) { record(p, o); p.Bsymbolic = o.name == "Bsymbolic" }, `Bsymbolic Bno-symbolic`)
 
 	// Flags that name symbols, export them, choose definitions, or change the order of units or sections. A flag that is
-	// missing here is unusual as well, but its value in the next word becomes a file.
+	// missing here is unusual as well, but its value in the next word becomes a file. Those that leave out symbols of functions
+	// are here for traces: see trace-sound/discard-all.
 	define(t, recordUnusual, `undefined|u= require-defined= entry|e= init= fini= defsym= wrap= export-dynamic|E export-dynamic-symbol= export-dynamic-symbol-list=
 		dynamic-list= dynamic-list-data dynamic-list-cpp-new dynamic-list-cpp-typeinfo version-script= default-script|dT= script|T= just-symbols= section-start= Ttext=
-		Tdata= Tbss= retain-symbols-file= exclude-libs= auxiliary|f= filter|F= audit= depaudit|P= plugin= plugin-opt= mllvm= oformat= mri-script|c= relocatable|r|i
-		symbol-ordering-file= section-ordering-file= call-graph-ordering-file= sort-section= remap-inputs= fatal-warnings`)
+		Tdata= Tbss= retain-symbols-file= discard-all|x discard-locals|X exclude-libs= auxiliary|f= filter|F= audit= depaudit|P= plugin= plugin-opt= mllvm= oformat= mri-script|c=
+		relocatable|r|i symbol-ordering-file= section-ordering-file= call-graph-ordering-file= sort-section= remap-inputs= fatal-warnings`)
 
 	// Flags for the items after them.
 	define(t, setState(func(s *State) { s.WholeArchive = true }), `whole-archive`)

@@ -121,7 +121,7 @@ type Result struct {
 	Void string
 	// Idle are the names of functions that had a breakpoint in all files that they are in, and that
 	// nobody entered in any process, nor a function that they are a piece of. It is nil if the trace was
-	// given up, if a file has code that belongs to no function, or if the program itself isn't traced.
+	// given up, or if the program itself isn't traced.
 	Idle map[string]bool
 	// Cases are known of a program of GoogleTest that has one thread between its test cases, and no processes; else nil.
 	Cases *Cases
@@ -146,11 +146,6 @@ func (r *Result) Unknown() UnknownError {
 	}
 	if r.system != "" {
 		return UnknownError(filepath.Base(r.system) + " itself isn't traced, it is in a directory of the system")
-	}
-	for _, f := range r.Trace.Files {
-		if f.Unseen > 0 {
-			return UnknownError(fmt.Sprintf("%s has code that belongs to no function with a symbol (%d bytes)", f.Name, f.Unseen))
-		}
 	}
 	return "nobody knows why"
 }

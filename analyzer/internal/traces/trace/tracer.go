@@ -1335,7 +1335,7 @@ func (x *tracer) finish() *Result {
 // trace returns the trace of the functions that were entered, and which functions are idle.
 func (x *tracer) trace() *Result {
 	t := &Trace{Naive: x.opt.Naive, Files: []File{}}
-	names, unseen := map[string]int{}, 0 // see image.idle
+	names := map[string]int{} // see image.idle
 	for _, f := range x.files {
 		if f == nil || !f.own {
 			continue
@@ -1343,7 +1343,6 @@ func (x *tracer) trace() *Result {
 		if f.opaque != "" {
 			continue // as was said
 		}
-		unseen += f.unseen
 		// Names are noted of a file without any breakpoint, too: all of its functions may count as entered.
 		executed := f.executed()
 		f.idle(executed, names)
@@ -1360,8 +1359,8 @@ func (x *tracer) trace() *Result {
 	t.GaveUp = slices.Collect(maps.Keys(x.reasons))
 	t.normalise()
 	r := &Result{Trace: t, system: x.system}
-	// Code without a name may be that of a function which has the name of an idle one.
-	if len(t.GaveUp) == 0 && x.result.Void == "" && unseen == 0 && x.system == "" {
+	// Code without a name is that of no function with a name: a link that drops names has no key (package linkflags).
+	if len(t.GaveUp) == 0 && x.result.Void == "" && x.system == "" {
 		r.Idle, r.Cases = map[string]bool{}, &Cases{map[string]int{}, x.clock.last}
 		for name, n := range names {
 			switch n {
