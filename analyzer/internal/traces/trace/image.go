@@ -266,6 +266,7 @@ func (m *image) arm(entered nameset.Set) {
 	}
 	var sizeless []*symbol
 	labels := map[uint64]bool{} // where a symbol is that isn't a function's
+	locals := false             // "strip -x" has left none
 	trap := m.arch.trap
 	spared := map[uint64]bool{} // addresses of functions of which isSpared reports true for a name
 	if len(entered) > 0 {
@@ -290,6 +291,7 @@ func (m *image) arm(entered nameset.Set) {
 		if t == nil {
 			continue
 		}
+		locals = locals || elf.SymBind(s.Info>>4) == elf.STB_LOCAL
 		marker := m.marker(s)
 		if marker != "" {
 			t.markers[at] = marker
@@ -316,6 +318,9 @@ func (m *image) arm(entered nameset.Set) {
 		fill(c, uint64(n))
 	}
 	m.countUnseen()
+	if m.unseen > 0 && !locals {
+		m.opaque = fmt.Sprintf("%d bytes of its code belong to no function with a symbol, and it has no symbols of local functions: don't strip it", m.unseen)
+	}
 	for _, t := range m.texts {
 		t.cover = nil
 	}

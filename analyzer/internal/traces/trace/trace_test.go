@@ -808,12 +808,19 @@ int main(int n, char **v) { return n > 9 ? quiet(0) + other(0) : used(0); }
 // Code without a function's symbol is told, and what functions were entered is known all the same.
 func TestCodeWithoutSymbol(t *testing.T) {
 	dir := realDir(t)
-	lib := compile(t, dir, "gcc", "libraw.so", `__asm__(".text\n.globl raw\nraw: ret");`, "-shared", "-fPIC", "-nostartfiles", "-Wl,-soname,libraw.so")
+	const source = `__asm__(".text\n.globl raw\nraw: ret\n.type local,@function\nlocal: ret\n.size local,1");`
+	flags := []string{"-shared", "-fPIC", "-nostartfiles", "-Wl,-soname,libraw.so"}
+	lib := compile(t, dir, "gcc", "libraw.so", source, flags...)
 	exe := compile(t, dir, "gcc", "uses", "void raw(void); int quiet(void) { return 0; } int main(void) { raw(); return 0; }", lib, "-Wl,-rpath,"+dir)
 	_, r := traced(t, Options{}, dir, exe)
 	unseen := slices.ContainsFunc(r.Trace.Files, func(f File) bool { return f.Name == "libraw.so" && f.Unseen > 0 })
 	if !unseen || !r.Idle["quiet"] || r.Idle["raw"] || r.Idle["main"] {
 		t.Errorf("%+v, %v", r.Trace.Files, r.Idle)
+	}
+	compile(t, dir, "gcc", "libraw.so", source, append(flags, "-Wl,-x")...)
+	_, r = traced(t, Options{}, dir, exe)
+	if why := r.Unknown(); r.Idle != nil || !strings.Contains(string(why), "2 bytes of its code belong to no function") {
+		t.Errorf("without local symbols: %s, %v", why, r.Idle)
 	}
 }
 
