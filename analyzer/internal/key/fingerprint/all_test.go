@@ -368,3 +368,20 @@ func TestComposedReportOfChangedFile(t *testing.T) {
 		t.Error("the manifest has been changed: no error")
 	}
 }
+
+// Inputs that no test has used since are forgotten.
+func TestMemoryForgetsInputs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "memory")
+	m := OpenMemory(file)
+	m.kept.Tests["test"] = &rememberedTest{Code: &summary{Hash: "00"}, Used: 10}
+	m.kept.Inputs["before"] = &rememberedInput{new(input), 9}
+	m.kept.Inputs["with it"] = &rememberedInput{new(input), 10}
+	m.changed = true
+	if err := m.Save(); err != nil {
+		t.Fatal(err)
+	}
+	m = OpenMemory(file)
+	if m.kept.Tests["test"] == nil || m.kept.Inputs["before"] != nil || m.kept.Inputs["with it"] == nil {
+		t.Errorf("%v, %v", m.kept.Tests, m.kept.Inputs)
+	}
+}

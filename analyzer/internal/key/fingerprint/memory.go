@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,13 +38,18 @@ type remembered struct {
 	// Program is the stamp of the program that wrote the file.
 	Program string
 	Tests   map[string]*rememberedTest
-	Inputs  map[string]*input // by name and content of the manifest
+	Inputs  map[string]*rememberedInput // by name and content of the manifest
 }
 
 type rememberedTest struct {
-	Code   *summary
-	Used   int64    // seconds since 1970
-	Inputs []string // keys of its manifests
+	Code *summary
+	Used int64 // seconds since 1970
+}
+
+// A rememberedInput was used when the last of its tests was, or later.
+type rememberedInput struct {
+	Input *input
+	Used  int64
 }
 
 // maxRemembered is the number of tests that are kept. Those that were used last stay.
@@ -75,7 +81,7 @@ func OpenMemory(file string) *Memory {
 		m.kept.Tests = map[string]*rememberedTest{}
 	}
 	if m.kept.Inputs == nil {
-		m.kept.Inputs = map[string]*input{}
+		m.kept.Inputs = map[string]*rememberedInput{}
 	}
 	return m
 }
@@ -89,6 +95,11 @@ func decodeMemory(b []byte) (r remembered, err error) {
 	for k, t := range r.Tests {
 		if t == nil || t.Code == nil {
 			delete(r.Tests, k)
+		}
+	}
+	for k, x := range r.Inputs {
+		if x == nil || x.Input == nil {
+			delete(r.Inputs, k)
 		}
 	}
 	return r, err
@@ -107,13 +118,11 @@ func (m *Memory) Save() error {
 			delete(m.kept.Tests, k)
 		}
 	}
-	used := map[string]*input{}
+	first := int64(math.MaxInt64)
 	for _, t := range m.kept.Tests {
-		for _, k := range t.Inputs {
-			used[k] = m.kept.Inputs[k]
-		}
+		first = min(first, t.Used)
 	}
-	m.kept.Inputs = used
+	maps.DeleteFunc(m.kept.Inputs, func(_ string, x *rememberedInput) bool { return x.Used < first })
 	text, err := json.Marshal(&m.kept)
 	if err != nil {
 		return err
@@ -183,7 +192,7 @@ func (m *Memory) recall(b *batch) *recalled {
 		}
 		of.summary, of.known = x.Code, true
 		for n, k := range of.inputKeys {
-			r.inputs[b.manifests[i][n]] = m.kept.Inputs[k]
+			r.inputs[b.manifests[i][n]] = m.kept.Inputs[k].Input
 		}
 	}
 	return r
@@ -244,6 +253,9 @@ func (m *Memory) remember(r *recalled, inputs map[string]*input) {
 			x := m.kept.Tests[t.key]
 			m.changed = m.changed || now-x.Used > 24*60*60
 			x.Used = now
+			for _, k := range t.inputKeys {
+				m.kept.Inputs[k].Used = now
+			}
 			continue
 		}
 		good := isIntact(t.summary)
@@ -259,9 +271,9 @@ func (m *Memory) remember(r *recalled, inputs map[string]*input) {
 			continue
 		}
 		for _, k := range t.inputKeys {
-			m.kept.Inputs[k] = inputs[k[:len(k)-2*sha256.Size-1]]
+			m.kept.Inputs[k] = &rememberedInput{inputs[k[:len(k)-2*sha256.Size-1]], now}
 		}
-		m.kept.Tests[t.key] = &rememberedTest{Code: t.summary, Used: now, Inputs: t.inputKeys}
+		m.kept.Tests[t.key] = &rememberedTest{Code: t.summary, Used: now}
 		m.changed = true
 	}
 }
