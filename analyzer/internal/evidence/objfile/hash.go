@@ -258,13 +258,13 @@ func (r *hasher) hashRelocs(h *frame.Buffer, c *component, k int, relocs []reloc
 }
 
 // entersMiddle reports whether a jump leads into the middle of a function, as in handwritten assembly.
-// In code that wasn't decoded, the field of a branch has no byte before it that says that an address is relative to the
-// instruction (ModRM). See trace-sound/jump-assembly.
+// In code that wasn't decoded, the ModRM byte before a field tells an operand in memory from a branch. See
+// trace-sound/jump-assembly.
 func (r *cutter) entersMiddle(k int, rel *reloc, u use) bool {
 	branch, inside := u.branch, rel.addend+int64(u.bias) != 0
 	if s := &r.sections[k]; s.executable() && r.cuts[k].code == nil {
-		relative := 0 < rel.offset && rel.offset <= uint64(len(s.data)) && s.data[rel.offset-1]&0xc7 == 5
-		branch = rel.typ == elf.R_X86_64_PLT32 || rel.typ == elf.R_X86_64_PC32 && !relative
+		operand := 0 < rel.offset && rel.offset <= uint64(len(s.data)) && s.data[rel.offset-1]&0xc7 == 5
+		branch = rel.typ == elf.R_X86_64_PLT32 || rel.typ == elf.R_X86_64_PC32 && !operand
 		inside = rel.addend != -4
 	}
 	return branch && inside

@@ -690,10 +690,10 @@ func stem(name string) string {
 func paths(r *fingerprint.Report, index map[string]int) func(i int) []string {
 	const unseen, start = -2, -1
 	parent := make([]int, len(r.Components))
-	for i := range parent {
-		parent[i] = unseen
-	}
 	find := sync.OnceFunc(func() {
+		for i := range parent {
+			parent[i] = unseen
+		}
 		var queue []int
 		visit := func(id string, from int) {
 			if i, ok := index[id]; ok && parent[i] == unseen {

@@ -266,7 +266,7 @@ func (m *image) arm(entered nameset.Set) {
 	}
 	var sizeless []*symbol
 	labels := map[uint64]bool{} // where a symbol is that isn't a function's
-	locals := false             // "strip -x" has left none
+	locals := false             // whether a function is local; "strip -x" leaves none
 	trap := m.arch.trap
 	spared := map[uint64]bool{} // addresses of functions of which isSpared reports true for a name
 	if len(entered) > 0 {
