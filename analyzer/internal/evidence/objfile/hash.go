@@ -257,7 +257,7 @@ func (r *hasher) hashRelocs(h *frame.Buffer, c *component, k int, relocs []reloc
 	}
 }
 
-// entersMiddle reports whether a jump leads into the middle of a function, as in handwritten assembly.
+// entersMiddle reports whether a jump, or an address, leads into the middle of a function, as in handwritten assembly.
 // In code that wasn't decoded, the ModRM byte before a field tells an operand in memory from a branch. See
 // trace-sound/jump-assembly.
 func (r *cutter) entersMiddle(k int, rel *reloc, u use) bool {
@@ -267,7 +267,9 @@ func (r *cutter) entersMiddle(k int, rel *reloc, u use) bool {
 		branch = rel.typ == elf.R_X86_64_PLT32 || rel.typ == elf.R_X86_64_PC32 && !operand
 		inside = rel.addend != -4
 	}
-	return branch && inside
+	sym := &r.syms[rel.sym] // a function's address: another definition may win; see trace-sound/jump-by-address-weak
+	address := r.sections[k].executable() && rel.typ == elf.R_X86_64_PC32 && sym.sec > 0 && sym.typ() == elf.STT_FUNC
+	return (branch || address) && inside
 }
 
 // hashTarget appends the target of a relocation.
