@@ -259,16 +259,24 @@ func (r *hasher) hashRelocs(h *frame.Buffer, c *component, k int, relocs []reloc
 
 // entersMiddle reports whether a jump, or an address, leads into the middle of a function, as in handwritten assembly.
 // In code that wasn't decoded, the ModRM byte before a field tells an operand in memory from a branch. See
-// trace-sound/jump-assembly.
+// trace-sound/jump-assembly. An address counts if the unit defines the symbol, since another definition may win: see
+// trace-sound/jump-by-address-weak. If it doesn't, manifest.UseInside says so.
 func (r *cutter) entersMiddle(k int, rel *reloc, u use) bool {
+	s, sym := &r.sections[k], &r.syms[rel.sym]
 	branch, inside := u.branch, rel.addend+int64(u.bias) != 0
-	if s := &r.sections[k]; s.executable() && r.cuts[k].code == nil {
-		operand := 0 < rel.offset && rel.offset <= uint64(len(s.data)) && s.data[rel.offset-1]&0xc7 == 5
-		branch = rel.typ == elf.R_X86_64_PLT32 || rel.typ == elf.R_X86_64_PC32 && !operand
-		inside = rel.addend != -4
+	address := sym.sec > 0 && sym.typ() != elf.STT_OBJECT && r.sections[sym.sec].executable()
+	switch rel.typ {
+	case elf.R_X86_64_PLT32, elf.R_X86_64_PC32:
+		if s.executable() && r.cuts[k].code == nil {
+			operand := 0 < rel.offset && rel.offset <= uint64(len(s.data)) && s.data[rel.offset-1]&0xc7 == 5
+			branch = rel.typ == elf.R_X86_64_PLT32 || !operand
+			inside = rel.addend != -4
+		}
+	case elf.R_X86_64_64, elf.R_X86_64_32, elf.R_X86_64_32S, elf.R_X86_64_PC64:
+		inside = rel.addend != 0
+	default:
+		return branch && inside
 	}
-	sym := &r.syms[rel.sym] // a function's address: another definition may win; see trace-sound/jump-by-address-weak
-	address := r.sections[k].executable() && rel.typ == elf.R_X86_64_PC32 && sym.sec > 0 && sym.typ() == elf.STT_FUNC
 	return (branch || address) && inside
 }
 
