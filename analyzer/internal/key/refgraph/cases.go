@@ -1,6 +1,7 @@
 package refgraph
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"maps"
@@ -43,8 +44,10 @@ func (x *Closure) findCases(files []int32, initialisers [][]int32) {
 			factories[name] = append(factories[name], id)
 		}
 	}
-	if x.NoCases = x.seesFunctions(); len(factories) == 0 {
+	if len(factories) == 0 {
 		x.NoCases = "no factory of GoogleTest's is reached"
+	} else {
+		x.NoCases = cmp.Or(x.seesFunctions(), c.mixesCases(factories))
 	}
 	if x.NoCases != "" {
 		return
@@ -70,18 +73,6 @@ func (x *Closure) findCases(files []int32, initialisers [][]int32) {
 	rest := Case{}
 	h.Sum(rest.Hash[:0])
 	x.Cases = []Case{rest}
-	for name, list := range factories { // one that another case makes is a part of that case
-		if slices.ContainsFunc(list, func(id int32) bool { return c.numbers[id] == 0 }) {
-			for _, id := range list {
-				if c.numbers[id] != 0 {
-					x.Cases, x.NoCases = nil, "a case makes cases"
-					return
-				}
-				delete(c.stubs, id)
-			}
-			delete(factories, name)
-		}
-	}
 	common, placed := len(c.order), len(c.placed)
 	for _, name := range slices.Sorted(maps.Keys(factories)) {
 		list := factories[name] // in the order of the shared walk
@@ -109,6 +100,81 @@ func (x *Closure) findCases(files []int32, initialisers [][]int32) {
 		}
 		c.order, c.placed = c.order[:common], c.placed[:placed]
 	}
+}
+
+// caseRunners execute the cases that a filter selects.
+var caseRunners = []string{
+	"_Z13RUN_ALL_TESTSv", "_ZN7testing8UnitTest3RunEv", "_ZN7testing8internal12UnitTestImpl11RunAllTestsEv", "_ZN7testing9TestSuite3RunEv",
+	"_ZN7testing8TestCase3RunEv", "_ZN7testing8TestInfo3RunEv",
+}
+
+// programStarters start programs, so perhaps the test itself with another filter.
+var programStarters = []string{
+	"execl", "execle", "execlp", "execv", "execve", "execveat", "execvp", "execvpe", "fexecve", "posix_spawn", "posix_spawnp", "popen", "system", "wordexp",
+}
+
+// deathTestChild is the function of GoogleTest that executes one death test once more, by its name.
+const deathTestChild = "_ZN7testing8internalL22ExecDeathTestChildMainEPv"
+
+// filterReaders tell which cases are selected.
+var filterReaders = []string{
+	"FLAGS_gtest_filter", "_ZN7testing18FLAGS_gtest_filterE", "_ZN7testing18FLAGS_gtest_filterB5cxx11E",
+	"_ZNK7testing8UnitTest17test_to_run_countEv", "_ZNK7testing8UnitTest23test_suite_to_run_countEv", "_ZNK7testing8UnitTest22test_case_to_run_countEv",
+}
+
+// mixesCases returns why a case may execute others, or the program do something else if cases are left out, or "".
+func (c *Composer) mixesCases(factories map[string][]int32) string {
+	for _, id := range c.usersOf(c.symbolSet(programStarters...)) {
+		if c.comp(id).name != deathTestChild {
+			return "it starts programs"
+		}
+	}
+	withFactories, ownFlags := map[int32]bool{}, map[int32]bool{} // instances
+	mixing := []int32{}                                           // nodes that lead to cases
+	for _, list := range factories {
+		mixing = append(mixing, list...)
+		for _, id := range list {
+			withFactories[c.within[id]] = true
+		}
+	}
+	filters := c.symbolSet(filterReaders...)
+	for s := range filters {
+		for _, d := range c.linked.Definitions(nil, s) {
+			ownFlags[d.In] = true
+		}
+	}
+	for _, id := range c.usersOf(filters) {
+		if in := c.within[id]; withFactories[in] || !ownFlags[in] {
+			return "it asks which cases are selected"
+		}
+	}
+	for s := range c.symbolSet(caseRunners...) {
+		mixing = append(mixing, c.nodesOf(c.linked.Definitions(nil, s))...)
+	}
+	sources := map[int32][]int32{}
+	for _, id := range c.order {
+		for targets := range c.linksOf(id) {
+			for _, to := range targets {
+				sources[to] = append(sources[to], id)
+			}
+		}
+	}
+	isFactory, seen := map[int32]bool{}, map[int32]bool{}
+	for _, id := range mixing {
+		isFactory[id], seen[id] = symname.TestCase(c.comp(id).name) != "", true
+	}
+	for i := 0; i < len(mixing); i++ {
+		for _, from := range sources[mixing[i]] {
+			if isFactory[from] {
+				return "a case may execute others"
+			}
+			if !seen[from] {
+				seen[from] = true
+				mixing = append(mixing, from)
+			}
+		}
+	}
+	return ""
 }
 
 // stubOfCase returns the digest of the factory of another case.

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"encoding/xml"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -126,6 +127,29 @@ func TestRead(t *testing.T) {
 	}
 	if some.known[0] = nil; !some.MayHave()("Plain.Nine") {
 		t.Error("names that belong to no case aren't known, and a name is excluded")
+	}
+}
+
+// A partial execution has executed all cases that weren't known, and at least one.
+func TestPartial(t *testing.T) {
+	const only = `<testsuites><testsuite name="Plain"><testcase name="Two" status="notrun" classname="Plain" /></testsuite></testsuites>`
+	for _, tc := range []struct {
+		text    string
+		unknown []string
+		want    string
+	}{
+		{someXML, []string{"Plain_One_Test", "P_Run_Test"}, ""},
+		{someXML, []string{"Plain_One_Test", "Plain_Other_Test"}, "it has left out Plain_Other_Test"},
+		{only, []string{"Plain_Two_Test"}, "it has executed no case"},
+	} {
+		x := &Set{list: list(tc.unknown...), known: make([]*Record, len(tc.unknown)+1)}
+		_, err := x.Read([]byte(tc.text), nil, true)
+		if got := fmt.Sprint(err); got != tc.want && (err != nil || tc.want != "") {
+			t.Errorf("%v: %v, want %q", tc.unknown, err, tc.want)
+		}
+		if _, err := x.Read([]byte(tc.text), nil, false); err != nil {
+			t.Errorf("%v, all: %v", tc.unknown, err)
+		}
 	}
 }
 

@@ -254,10 +254,8 @@ func (x *Set) Passed(run *Run, partial bool, result *store.Result) (*store.Resul
 
 // Record records the cases of an execution that has passed and that aren't known. Result is that of the test. Nothing is
 // recorded of an execution that failed: what keeps a program from passing, such as a leak, may belong to any case.
-func (x *Set) Record(ctx context.Context, run *Run, partial bool, result *store.Result) error {
-	return x.record(ctx, run, result, func(i int) (store.Key, bool) {
-		return x.keys[i], x.known[i] == nil && !(partial && i > 0 && len(run.of(x.list[i].ID).Results) == 0) // perhaps the program has left it out
-	})
+func (x *Set) Record(ctx context.Context, run *Run, result *store.Result) error {
+	return x.record(ctx, run, result, func(i int) (store.Key, bool) { return x.keys[i], x.known[i] == nil })
 }
 
 // record records the cases of a run under the keys that keyOf returns.
@@ -312,5 +310,20 @@ func SetDependent(ctx context.Context, s store.Store, label string, reason *stor
 	return s.Set(ctx, dependentKey(label), reason)
 }
 
-// Read reads the cases of an execution from its files.
-func (x *Set) Read(text, log []byte) (*Run, error) { return read(text, log, x.list) }
+// Read reads the cases of an execution from its files. If it is partial, it is an error if one of the unknown cases wasn't
+// executed: a program may have its own idea of a filter.
+func (x *Set) Read(text, log []byte, partial bool) (*Run, error) {
+	run, err := read(text, log, x.list)
+	if err != nil || !partial {
+		return run, err
+	}
+	for _, id := range x.unknown() {
+		if len(run.of(id).Results) == 0 {
+			return nil, fmt.Errorf("it has left out %s", id)
+		}
+	}
+	if run.ran() == 0 {
+		return nil, errors.New("it has executed no case")
+	}
+	return run, nil
+}

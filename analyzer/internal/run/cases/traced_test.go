@@ -34,7 +34,7 @@ func TestTraced(t *testing.T) {
 	x := open("abc")
 	two := &Run{Results: []Result{{Suite: "Plain", Name: "Two", id: "Plain_Two_Test", failed: true}}}
 	x.Failed(t.Context(), two, &store.Result{ExitCode: 1, Log: store.Content(nil)})
-	if err := x.Record(t.Context(), run, false, result); err != nil {
+	if err := x.Record(t.Context(), run, result); err != nil {
 		t.Fatal(err)
 	}
 	stages := (&trace.Cases{First: map[string]int{"f": 2}, Last: map[string]int{"Plain_One_Test": 1, "Plain_Two_Test": 2}}).Stages(map[string]bool{})

@@ -175,7 +175,7 @@ func (d *decisions) takeFailed(e *execution) *batch {
 	var again []*decision
 	for _, t := range e.tests {
 		o := e.outcomes[t.label]
-		r, err := o.readCases(t.cases.Set)
+		r, err := o.readCases(t.cases)
 		if len(o.attempts) == 0 || o.status == "PASSED" && err == nil {
 			continue
 		}
@@ -203,7 +203,7 @@ func (d *decisions) takeFailed(e *execution) *batch {
 }
 
 // readCases reads the cases of an execution of a test from the files that Bazel has kept.
-func (o *outcome) readCases(of *cases.Set) (*cases.Run, error) {
+func (o *outcome) readCases(of *testCases) (*cases.Run, error) {
 	if len(o.attempts) != 1 {
 		return nil, errors.New("it was executed several times")
 	}
@@ -228,7 +228,7 @@ func (o *outcome) readCases(of *cases.Set) (*cases.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return of.Read(text, log)
+	return of.Read(text, log, of.partial)
 }
 
 // keepCases puts the results of all cases where Bazel puts those of a test, for tests of which it has run some. It comes when
@@ -239,7 +239,7 @@ func (d *decisions) keepCases(e *execution) {
 		if t.cases == nil || len(o.attempts) == 0 || o.status != "PASSED" {
 			continue
 		}
-		run, err := o.readCases(t.cases.Set)
+		run, err := o.readCases(t.cases)
 		if err != nil {
 			continue
 		}
@@ -262,7 +262,7 @@ func (r *recorder) passedCases(ctx context.Context, t *confirmed, result *store.
 		r.sayDependent(ctx, t, t.cases.failed)
 		return nil, nil, errors.New("some of its cases fail without the others")
 	}
-	run, err = t.readCases(t.cases.Set)
+	run, err = t.readCases(t.cases)
 	if err == nil && slices.ContainsFunc(result.Files, func(f store.File) bool { return f.Path != xmlName }) {
 		err = errors.New("it writes files besides test.xml")
 	}
@@ -284,7 +284,7 @@ func (r *recorder) noteFailedCases(ctx context.Context, t *confirmed) {
 	if t.cases == nil || t.cases.partial {
 		return
 	}
-	run, err := t.readCases(t.cases.Set)
+	run, err := t.readCases(t.cases)
 	if err != nil {
 		return
 	}

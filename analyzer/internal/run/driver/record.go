@@ -83,7 +83,7 @@ func (r *recorder) recordRun(ctx context.Context, t *confirmed) (end time.Time, 
 	if err = r.recordPass(ctx, t.decision, t.key, "", result); store.IsRecorded(err) {
 		r.recordTrace(ctx, t, result)
 		if run != nil {
-			err := t.cases.Record(ctx, run, t.cases.partial, result)
+			err := t.cases.Record(ctx, run, result)
 			for _, s := range t.stages {
 				err = errors.Join(err, t.cases.RecordTraced(ctx, s, t.run, run, result))
 			}

@@ -63,18 +63,24 @@ func (r *runner) executeCases(rec *recorder) (o *outcome, s *spool, err error) {
 			return nil, s, err
 		}
 		run, err := r.readCases(c, s)
-		if passed := o.code == 0 && o.signal == 0; passed && err == nil || !passed && o.obstacle != "" {
+		passed := o.code == 0 && o.signal == 0
+		switch {
+		case passed && err == nil || !passed && o.obstacle != "":
 			return o, s, nil // with an obstacle, somebody has ended it
+		case passed:
+			r.say("%v: running all cases", err)
+		default:
+			r.say("failed without the cases that are known: running all cases")
+			c.failed = []string{"an unknown case"}
+			if run != nil && len(run.Failed()) > 0 {
+				c.failed = run.Failed()
+			}
 		}
-		r.say("failed without the cases that are known: running all cases")
 		if err := trace.CleanTest(r.env.get); err != nil {
 			return nil, s, fmt.Errorf("all cases can't be run: %w", err)
 		}
 		s.Close()
-		c.filter, c.failed = "", []string{"an unknown case"}
-		if run != nil && len(run.Failed()) > 0 {
-			c.failed = run.Failed()
-		}
+		c.filter = ""
 	}
 	s = newSpool()
 	o, err = r.execute(s, rec.traces)
@@ -99,7 +105,7 @@ func (r *runner) readCases(c *testCases, s *spool) (*cases.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.Read(text, log)
+	return c.Read(text, log, c.filter != "")
 }
 
 // passedCases returns the result of the whole test, given that of an execution that has passed. Run is nil if nothing is
@@ -141,7 +147,7 @@ func (r *runner) passedCases(rec *recorder, s *spool, res *store.Result) (run *c
 func (r *runner) recordCases(rec *recorder, o *outcome, run *cases.Run, res *store.Result) error {
 	stages := r.composeStages(rec, o)
 	return rec.store.do(maxStore, func(ctx context.Context, _ store.Store) error {
-		err := rec.cases.Record(ctx, run, rec.cases.filter != "", res)
+		err := rec.cases.Record(ctx, run, res)
 		for _, s := range stages {
 			err = errors.Join(err, rec.cases.RecordTraced(ctx, s, rec.run, run, res))
 		}

@@ -719,11 +719,13 @@ void *wait_for_ever(void *x) { for (;;) pause(); }
 void IMPLS_A_TestE10CreateTestEv(void) { first(); both(); }
 void IMPLS_B_TestE10CreateTestEv(void) { second(); both(); again(); if (!fork()) { child(); _exit(0); } wait(0); }
 void IMPLS_C_TestE10CreateTestEv(void) { pthread_t t; third(); pthread_create(&t, 0, joined, 0); pthread_join(t, 0); }
+void IMPLS_D_TestE10CreateTestEv(void) { if (!vfork()) { child(); _exit(0); } }
 void run(void (*f)(void)) { BEGIN(); f(); END(); }
 int main(int argc, char **argv) {
 	pthread_t t;
 	switch (argc > 1 ? argv[1][0] : ' ') {
 	case 'b': run(IMPLS_B_TestE10CreateTestEv); return 0;
+	case 'v': run(IMPLS_D_TestE10CreateTestEv); child(); return 0;
 	case 'n': BEGIN(); run(IMPLS_B_TestE10CreateTestEv); END(); return 0;
 	case 't': pthread_create(&t, 0, wait_for_ever, 0);
 	}
@@ -768,7 +770,8 @@ int main(int argc, char **argv) {
 	if l := (*Cases)(nil).Stages(map[string]bool{"f": true}); len(l) != 1 || !l[0].Has("any") || len(l[0].Idle) != 1 {
 		t.Error(l)
 	}
-	for _, arg := range []string{"t", "f", "x", "n"} { // a thread, another process, a case that doesn't end, or that has another one
+	// A thread, another process, a case that doesn't end, that has another one, or a process with the same memory.
+	for _, arg := range []string{"t", "f", "x", "n", "v"} {
 		if _, r := traced(t, Options{}, dir, program, arg); r.Cases != nil || !r.Idle["unused"] {
 			t.Errorf("%s: %v", arg, r.Cases)
 		}

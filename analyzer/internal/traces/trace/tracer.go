@@ -654,6 +654,9 @@ func (x *tracer) rearmSpent(t *thread) {
 			x.write(t.p, b.at, native.trap)
 		}
 	}
+	for _, b := range x.clock.spent { // a child of vfork has removed it for both
+		x.clock.broken = x.clock.broken || b.p != t.p && bytes.Equal(x.read(t.p, b.at, uint64(len(b.code))), b.code)
+	}
 	x.clock.spent = x.clock.spent[:0]
 }
 
