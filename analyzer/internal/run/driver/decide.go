@@ -33,6 +33,7 @@ type decision struct {
 	lookup   lookup
 	recorded *store.Info     // of a hit
 	byTrace  store.Key       // key of the trace that made this a hit, or zero
+	stubs    []string        // the functions that this trace didn't enter
 	traced   *frontier.Known // of its traced executions; nil if there are none or nobody has asked
 	xml      [][]byte        // its test.xml files, for --junit_xml
 	audit    bool            // a hit that is run all the same, without Bazel's own caches

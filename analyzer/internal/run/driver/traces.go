@@ -116,14 +116,15 @@ func (inv *invocation) withoutTracer() *invocation {
 	return &plain
 }
 
-// listTraced writes tracedFile: the tests that have a key.
+// listTraced writes tracedFile: the tests that have a key, and audits of what traces have found.
 func (inv *invocation) listTraced(tests []*decision) error {
 	if inv.runUnder == "" {
 		return nil
 	}
-	return trace.WriteWanted(inv.tracedFile, collect(filter(tests, (*decision).hasKey), func(t *decision) trace.Wanted {
+	isTraced := func(t *decision) bool { return t.hasKey() || t.audit && t.isByTrace() }
+	return trace.WriteWanted(inv.tracedFile, collect(filter(tests, isTraced), func(t *decision) trace.Wanted {
 		w := trace.Wanted{Label: t.label}
-		if t.traced != nil && t.cases == nil { // of cases, it has to be known when they enter a function
+		if t.traced != nil && t.cases == nil && !t.audit { // of cases, it has to be known when they enter a function
 			w.Entered = trace.Spared(t.traced.Entered, t.key[:])
 		}
 		return w
@@ -214,7 +215,7 @@ func (d *decisions) replayTraces(ctx context.Context, st store.Store, tests []*d
 		}
 		if d.replay(ctx, st, t, keys[i], recorderFor(traces[i].Test)) == nil {
 			t.hit(outcomes[i].Info, auditTraces*d.auditShare())
-			t.byTrace = keys[i]
+			t.byTrace, t.stubs = keys[i], traces[i].Composed.Idle
 		}
 	})
 }
@@ -244,6 +245,9 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 		names, times, err := trace.ReadIdle(dirs)
 		if err == nil && names == nil {
 			err = errors.New("nothing is known of what it has executed")
+		}
+		if err == nil && t.audit {
+			d.refuseRandom(ctx, t, names)
 		}
 		x := t.parts
 		if err == nil && t.readsSources() {
@@ -278,6 +282,22 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 			continue
 		}
 		use[k](x)
+	}
+}
+
+// refuseRandom ends the use of traces for a test if its audit has entered a function that the trace which had found its result
+// hadn't: what the test enters is random.
+func (d *decisions) refuseRandom(ctx context.Context, t *confirmed, idle map[string]bool) {
+	entered := filter(t.stubs, func(name string) bool { return !idle[name] })
+	if len(entered) == 0 {
+		return
+	}
+	d.say("%s is no longer replayed by traces: its runs enter different functions, such as %s", t.label, entered[0])
+	if !d.Write {
+		return
+	}
+	if err := frontier.Refuse(ctx, d.storeOf(t.decision), t.label); err != nil {
+		d.say("warning: %s can still be replayed by traces: %v", t.label, err)
 	}
 }
 

@@ -161,6 +161,34 @@ func TestAuditTraces(t *testing.T) {
 	}
 }
 
+// An audit of what a trace has found ends traces of a test that enters other functions by chance.
+func TestRandomTraces(t *testing.T) {
+	for _, random := range []bool{false, true} {
+		w := newWorkspace(t)
+		w.trace()
+		if e := w.test(); e.code != 0 {
+			t.Fatalf("%+v", e)
+		}
+		w.write("lib.a", "other")
+		if random {
+			w.Idle = []string{}
+		}
+		w.options.Audit = 1. / auditTraces
+		if e := w.test(); e.code != 0 || strings.Contains(e.say, "//:t is no longer replayed by traces: its runs enter different functions, such as lib") != random {
+			t.Errorf("random %v: %+v", random, e)
+		}
+		w.Idle, w.options.Audit = []string{"lib"}, 0
+		w.write("lib.a", "third")
+		if e := w.test(); e.code != 0 || e.byTrace() == random {
+			t.Errorf("random %v, later: %+v", random, e)
+		}
+		w.write("lib.a", "fourth")
+		if e := w.test(); e.code != 0 || e.byTrace() == random {
+			t.Errorf("random %v, after one more run: %+v", random, e)
+		}
+	}
+}
+
 // A later audit withdraws the trace, too, which has led to what it finds wrong.
 func TestLaterAudit(t *testing.T) {
 	w := newWorkspace(t)

@@ -38,7 +38,7 @@ const (
 //
 // History:
 //
-//	1  first version; later with entered, which others do without
+//	1  first version; later with entered and refused, which others do without
 const format = 1
 
 // file is the file of a test.
@@ -49,6 +49,8 @@ type file struct {
 	Frontiers [][]string `json:"frontiers"`
 	// Entered is a nameset.Set, of the first of them.
 	Entered []byte `json:"entered,omitempty"`
+	// Refused: there will be no frontiers.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // Known is the knowledge about executions of a test.
@@ -68,19 +70,20 @@ func keyOf(label string) store.Key {
 // Read returns the knowledge that any of several stores has about the test of a label. It is no error if there is none. The
 // error is store.ErrCorrupt for a file that Add hasn't written, else one for which store.IsMiss doesn't hold.
 func Read(ctx context.Context, s store.Store, label string) (*Known, error) {
-	var k *Known
+	k, refused := new(Known), false
 	var seen [][]string
 	err := store.Anywhere(s, func(s store.Store) error {
 		f, err := read(ctx, s, label)
 		if err != nil {
 			return err
 		}
+		refused = refused || f.Refused
 		entered, err := nameset.Decode(f.Entered)
 		if err != nil {
 			return fmt.Errorf("%w: frontiers of %s: %v", store.ErrCorrupt, label, err)
 		}
 		if len(seen) == 0 {
-			k = &Known{Entered: entered}
+			k.Entered = entered
 		}
 		for _, names := range f.Frontiers {
 			if slices.ContainsFunc(seen, func(l []string) bool { return slices.Equal(l, names) }) || len(seen) == Max {
@@ -97,6 +100,9 @@ func Read(ctx context.Context, s store.Store, label string) (*Known, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if refused {
+		return new(Known), nil
 	}
 	return k, nil
 }
@@ -136,6 +142,9 @@ func add(ctx context.Context, s store.Store, label string, names []string, enter
 	if before == nil {
 		before = new(file)
 	}
+	if before.Refused {
+		return nil
+	}
 	f, known := file{Format: format, Label: label, Entered: entered.Encode()}, before.Frontiers
 	if len(known) > 0 && slices.Equal(known[0], names) && bytes.Equal(before.Entered, f.Entered) {
 		return nil
@@ -155,4 +164,11 @@ func add(ctx context.Context, s store.Store, label string, names []string, enter
 		return fmt.Errorf("the names of what it didn't execute have more than %d bytes", maxNames)
 	}
 	return store.SetDocument(ctx, s, keyOf(label), f)
+}
+
+// Refuse drops the frontiers of the test of a label for good: its executions enter different functions by chance.
+func Refuse(ctx context.Context, s store.Store, label string) error {
+	return store.Anywhere(s, func(s store.Store) error {
+		return store.SetDocument(ctx, s, keyOf(label), file{Format: format, Label: label, Refused: true})
+	})
 }

@@ -165,3 +165,33 @@ func TestListOfStores(t *testing.T) {
 		want(store.OpenDisk(far), "g", "g", "f")
 	}
 }
+
+// A test that one store knows to be refused has no frontiers in any other, and gets none.
+func TestRefuse(t *testing.T) {
+	dirs := t.TempDir()
+	one, other := filepath.Join(dirs, "one"), filepath.Join(dirs, "other")
+	first, second := store.OpenDisk(one), store.OpenDisk(other)
+	both, err := store.Open(one+","+other, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []store.Store{first, second} {
+		if err := Add(t.Context(), s, "//:a", []string{"f"}, entered("f")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Refuse(t.Context(), second, "//:a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Add(t.Context(), second, "//:a", []string{"g"}, entered("g")); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []store.Store{second, both} {
+		if k, err := Read(t.Context(), s, "//:a"); err != nil || len(k.Frontiers)+len(k.Entered) > 0 {
+			t.Errorf("%+v, %v", k, err)
+		}
+	}
+	if k, err := Read(t.Context(), first, "//:a"); err != nil || len(k.Frontiers) != 1 {
+		t.Errorf("%+v, %v", k, err)
+	}
+}
