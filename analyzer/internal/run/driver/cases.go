@@ -183,6 +183,7 @@ func (d *decisions) takeFailed(e *execution) *batch {
 		t.cases.partial = false
 		switch {
 		case o.status == "PASSED": // it isn't known what it has executed
+			d.say("%s: %v: running all cases", t.label, err)
 			t.cases = nil
 		case err == nil && len(r.Failed()) > 0:
 			t.cases.failed = r.Failed()
@@ -198,7 +199,9 @@ func (d *decisions) takeFailed(e *execution) *batch {
 	if e.code == bazel.ExitTestsFailed {
 		e.code = bazel.ExitOK
 	}
-	d.say("%s failed without the cases that are known: running all cases", count(len(again), "test"))
+	if failed := filter(again, func(t *decision) bool { return t.cases != nil }); len(failed) > 0 {
+		d.say("%s failed without the cases that are known: running all cases", count(len(failed), "test"))
+	}
 	return &batch{name: e.name + "-whole", tests: again}
 }
 
