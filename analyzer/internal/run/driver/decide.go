@@ -32,8 +32,7 @@ type decision struct {
 	key      store.Key // zero if the test has no fingerprint
 	lookup   lookup
 	recorded *store.Info     // of a hit
-	byTrace  store.Key       // key of the trace that made this a hit, or zero
-	stubs    []string        // the functions that this trace didn't enter
+	byTrace  *executionTrace // that made this a hit, or nil
 	traced   *frontier.Known // of its traced executions; nil if there are none or nobody has asked
 	xml      [][]byte        // its test.xml files, for --junit_xml
 	audit    bool            // a hit that is run all the same, without Bazel's own caches
@@ -227,7 +226,7 @@ func (t *decision) hasKey() bool { return t.verdict == report.Miss && t.hasFinge
 
 func (t *decision) hasFingerprint() bool { return t.key != store.Key{} }
 
-func (t *decision) isByTrace() bool { return t.byTrace != store.Key{} }
+func (t *decision) isByTrace() bool { return t.byTrace != nil }
 
 // isRun reports whether Bazel is to run the test.
 func (t *decision) isRun() bool { return !t.skipped && (t.audit || t.verdict != report.Hit) }

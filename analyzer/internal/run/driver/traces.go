@@ -215,7 +215,7 @@ func (d *decisions) replayTraces(ctx context.Context, st store.Store, tests []*d
 		}
 		if d.replay(ctx, st, t, keys[i], recorderFor(traces[i].Test)) == nil {
 			t.hit(outcomes[i].Info, auditTraces*d.auditShare())
-			t.byTrace, t.stubs = keys[i], traces[i].Composed.Idle
+			t.byTrace = traces[i]
 		}
 	})
 }
@@ -246,7 +246,7 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 		if err == nil && names == nil {
 			err = errors.New("nothing is known of what it has executed")
 		}
-		if err == nil && t.audit {
+		if err == nil && t.isByTrace() {
 			d.refuseRandom(ctx, t, names)
 		}
 		x := t.parts
@@ -288,7 +288,7 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 // refuseRandom ends the use of traces for a test if its audit has entered a function that the trace which had found its result
 // hadn't: what the test enters is random.
 func (d *decisions) refuseRandom(ctx context.Context, t *confirmed, idle map[string]bool) {
-	entered := filter(t.stubs, func(name string) bool { return !idle[name] })
+	entered := filter(t.byTrace.Composed.Idle, func(name string) bool { return !idle[name] })
 	if len(entered) == 0 {
 		return
 	}
