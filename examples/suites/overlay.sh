@@ -80,6 +80,35 @@ DATA = {
 ) for f in glob(["tests/*.c"], exclude = ["tests/common.c", "tests/unity_setup.c"], allow_empty = True)]
 END
     ;;
+fmt)
+    # As its CMakeLists.txt builds them with default options. Two have no test cases.
+    put BUILD.bazel <<'END'
+load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
+
+TEST_MAIN = ["test/gtest-extra.cc", "test/test-main.cc", "test/util.cc"]
+HEADER_ONLY = ["format-impl-test", "scan-test", "unicode-test"]
+MORE = {"format-impl-test": ["test/header-only-test.cc"], "ranges-test": ["test/ranges-odr-test.cc"]}
+DEFINES = {"enforce-checks-test": ["FMT_ENFORCE_COMPILE_STRING"], "scan-test": ["FMT_HAVE_STRPTIME"]}
+
+cc_library(name = "fmt", srcs = ["src/format.cc", "src/os.cc"], hdrs = glob(["include/fmt/*.h"]), includes = ["include"])
+cc_library(name = "header_only", hdrs = glob(["include/fmt/*.h"]), defines = ["FMT_HEADER_ONLY=1"], includes = ["include"])
+cc_library(name = "gtest", testonly = True, srcs = ["test/gtest/gmock-gtest-all.cc"], hdrs = glob(["test/gtest/*/*.h"]), includes = ["test/gtest"], defines = ["GTEST_HAS_STD_WSTRING=1"], linkopts = ["-pthread"])
+cc_library(name = "headers", testonly = True, hdrs = glob(["test/*.h"]), deps = [":gtest"])
+cc_library(name = "test_main", testonly = True, srcs = TEST_MAIN, deps = [":fmt", ":headers"])
+cc_library(name = "os", testonly = True, hdrs = glob(["include/fmt/*.h"]), includes = ["include"], textual_hdrs = ["src/os.cc"])
+
+[cc_test(
+    name = name,
+    size = "small",
+    srcs = [f] + MORE.get(name, []) + (TEST_MAIN + ["src/os.cc"] if name in HEADER_ONLY else []),
+    local_defines = DEFINES.get(name, []),
+    deps = [":headers"] + ([":header_only"] if name in HEADER_ONLY else [":fmt", ":test_main"]),
+) for f, name in [(f, f[len("test/"):-len(".cc")]) for f in glob(["test/*-test.cc"], exclude = [
+    "test/%s-test.cc" % x for x in ["compile-fp", "cuda", "header-only", "module", "no-builtin-types", "noexception", "posix-mock", "ranges-odr"]
+])]]
+cc_test(name = "posix-mock-test", size = "small", srcs = TEST_MAIN + ["src/format.cc", "test/posix-mock-test.cc"], deps = [":headers", ":os"])
+END
+    ;;
 tinyxml2)
     put BUILD.bazel <<'END'
 load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
