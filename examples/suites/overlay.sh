@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes a checkout of any commit of some projects that have no BUILD files a
-# workspace: for tasting check history, defects and generated.
+# workspace: for tasting evaluate, and for tasting check history, defects and generated.
 #
 #   tasting check defects --prepare='/path/to/suites/overlay.sh NAME ANALYZER' ...
 #
@@ -81,7 +81,8 @@ DATA = {
 END
     ;;
 fmt)
-    # As its CMakeLists.txt builds them with default options. Two have no test cases.
+    # As its CMakeLists.txt builds them with default options. compile-fp and no-builtin-types have no test cases, three need
+    # other compilers or flags, and the others are parts of tests below.
     put BUILD.bazel <<'END'
 load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
 

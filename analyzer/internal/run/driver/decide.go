@@ -32,7 +32,7 @@ type decision struct {
 	key      store.Key // zero if the test has no fingerprint
 	lookup   lookup
 	recorded *store.Info     // of a hit
-	byTrace  *executionTrace // that made this a hit, or nil
+	byTrace  *traceHit       // that made this a hit, or nil
 	traced   *frontier.Known // of its traced executions; nil if there are none or nobody has asked
 	xml      [][]byte        // its test.xml files, for --junit_xml
 	audit    bool            // a hit that is run all the same, without Bazel's own caches

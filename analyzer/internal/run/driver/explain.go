@@ -92,7 +92,7 @@ func (d *decisions) explain(ctx context.Context) {
 		case ok:
 			fmt.Fprint(d.Err, text)
 		case t.isByTrace():
-			fmt.Fprintf(d.Err, "\n%s is replayed: the functions that it entered are as they were (trace %s)\n", t.label, t.byTrace.Key)
+			fmt.Fprintf(d.Err, "\n%s is replayed: the functions that it entered are as they were (trace %s)\n", t.label, t.byTrace.key)
 		case t.hasRunner():
 			fmt.Fprintf(d.Err, "\n%s: %s\n", t.label, byRunner)
 		case t.verdict == report.AlwaysRun || t.verdict == report.Miss:

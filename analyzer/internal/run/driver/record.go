@@ -114,7 +114,7 @@ func (r *recorder) recordFailure(ctx context.Context, t *confirmed) {
 func (t *confirmed) keys() []store.Key {
 	keys := []store.Key{t.key}
 	if t.isByTrace() {
-		keys = append(keys, t.byTrace.Key)
+		keys = append(keys, t.byTrace.key)
 	}
 	if t.trace != nil {
 		keys = append(keys, t.trace.Key)

@@ -45,6 +45,13 @@ const (
 // executionTrace is the trace of a run of a test.
 type executionTrace = plan.Trace
 
+// traceHit is a recorded trace: its key, and the functions that its run didn't enter. The composition isn't kept: it has all that
+// the test is linked from.
+type traceHit struct {
+	key  store.Key
+	idle []string
+}
+
 // auditTraces multiplies the share of audits for results that were found by a trace.
 const auditTraces = 5
 
@@ -215,7 +222,7 @@ func (d *decisions) replayTraces(ctx context.Context, st store.Store, tests []*d
 		}
 		if d.replay(ctx, st, t, keys[i], recorderFor(traces[i].Test)) == nil {
 			t.hit(outcomes[i].Info, auditTraces*d.auditShare())
-			t.byTrace = traces[i]
+			t.byTrace = &traceHit{keys[i], traces[i].Composed.Idle}
 		}
 	})
 }
@@ -285,10 +292,10 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 	}
 }
 
-// refuseRandom ends the use of traces for a test if its audit has entered a function that the trace which had found its result
-// hadn't: what the test enters is random.
+// refuseRandom ends the use of traces for a test whose audit has entered a function that the recorded trace hadn't. What such a
+// test enters is random.
 func (d *decisions) refuseRandom(ctx context.Context, t *confirmed, idle map[string]bool) {
-	entered := filter(t.byTrace.Composed.Idle, func(name string) bool { return !idle[name] })
+	entered := filter(t.byTrace.idle, func(name string) bool { return !idle[name] })
 	if len(entered) == 0 {
 		return
 	}
