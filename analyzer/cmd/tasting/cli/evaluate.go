@@ -43,7 +43,7 @@ Exit code 1: a test was replayed that doesn't pass with plain Bazel.`,
 	f.StringVar(&o.Prepare, "prepare", "", "shell `COMMAND` to run after each checkout, for example to add rules_tasting; $TASTING_SIDE is plain or tasting")
 	f.BoolVar(&o.DiskCache, "disk_caches", false, "give each side a --disk_cache of its own")
 	f.BoolVar(&o.Fresh, "fresh", false, "remove Bazel's outputs after each commit; disk caches and the store stay")
-	f.BoolVar(&o.Traces, "traces", false, "also run tasting test with --traces=on")
+	f.BoolVar(&o.Traces, "traces", false, "also run tasting test with --traces=on [--cases]")
 	f.BoolVar(&o.Cases, "cases", false, "also run tasting test with --cases")
 	f.BoolVar(&o.Verify, "verify", false, "run replayed tests with plain Bazel, outside of the measurement")
 	command.AddBazelFlags(f, &o.Bazel, &o.Startup)

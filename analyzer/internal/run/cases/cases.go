@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
@@ -62,9 +61,9 @@ type document struct {
 	} `xml:"testsuite"`
 }
 
-// read reads test.xml and the log of an execution of a program with these cases. It is an error if a program of GoogleTest
-// hasn't written the file.
-func read(text, log []byte, of []fingerprint.Case) (*Run, error) {
+// read reads test.xml and the log of an execution of a program whose cases have IDs for which isCase holds. It is an error if a
+// program of GoogleTest hasn't written the file.
+func read(text, log []byte, isCase func(id string) bool) (*Run, error) {
 	var d document
 	if err := xml.Unmarshal(text, &d); err != nil {
 		return nil, fmt.Errorf("test.xml: %w", err)
@@ -86,7 +85,7 @@ func read(text, log []byte, of []fingerprint.Case) (*Run, error) {
 	}
 	for i := range r.Results {
 		if x := &r.Results[i]; times[x.FullName()] == 1 {
-			x.id = idOf(x.Suite, x.Name, of)
+			x.id = idOf(x.Suite, x.Name, isCase)
 		}
 	}
 	return r, nil
@@ -106,10 +105,8 @@ func candidates(suite, name string) (ids []string) {
 }
 
 // idOf returns the ID of the case with a name, or "" if there isn't exactly one.
-func idOf(suite, name string, of []fingerprint.Case) string {
-	ids := slices.DeleteFunc(candidates(suite, name), func(id string) bool {
-		return !slices.ContainsFunc(of, func(c fingerprint.Case) bool { return c.ID == id })
-	})
+func idOf(suite, name string, isCase func(id string) bool) string {
+	ids := slices.DeleteFunc(candidates(suite, name), func(id string) bool { return !isCase(id) })
 	if len(ids) != 1 {
 		return ""
 	}
@@ -195,8 +192,16 @@ func decode(r *store.Result) (*Record, error) {
 	return x, nil
 }
 
-// Filter returns the filter that selects all cases but those with these full names.
+// maxFilter bounds the length of a filter, which is a variable in the environment.
+const maxFilter = 64 << 10
+
+// Filter returns the filter that selects all cases but those with these full names, as many of them as a variable can hold.
 func Filter(names []string) string {
+	size := 0
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		size += len(name) + 1
+		return size > maxFilter
+	})
 	if len(names) == 0 {
 		return ""
 	}

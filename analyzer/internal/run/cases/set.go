@@ -20,11 +20,15 @@ import (
 type Set struct {
 	label string
 	store store.Store
-	list  []fingerprint.Case // the first one is the rest
-	keys  []store.Key
-	known []*Record // of each case; nil if it isn't known
-	// byTrace are the keys of traces by which cases are known, or zero.
-	byTrace []store.Key
+	list  []one // the first one is the rest
+}
+
+// one is a case of a Set.
+type one struct {
+	id      string
+	key     store.Key
+	known   *Record   // nil if it isn't known
+	byTrace store.Key // the key of a trace by which it is known, or zero
 }
 
 // transfers bounds the calls of a store at once.
@@ -39,14 +43,13 @@ func Open(ctx context.Context, s store.Store, label string, c *fingerprint.Confi
 	if why := refusal(c, run); why != "" {
 		return nil, errors.New(why)
 	}
-	n := len(c.Cases)
-	x := &Set{label, s, c.Cases, make([]store.Key, n), make([]*Record, n), make([]store.Key, n)}
 	keys, err := keysOf(c, run)
 	if err != nil {
 		return nil, err
 	}
-	for i, one := range x.list {
-		x.keys[i] = keys[one.ID]
+	x := &Set{label: label, store: s}
+	for _, of := range c.Cases {
+		x.list = append(x.list, one{id: of.ID, key: keys[of.ID]})
 	}
 	r, err := s.Get(ctx, dependentKey(label))
 	switch {
@@ -58,19 +61,19 @@ func Open(ctx context.Context, s store.Store, label string, c *fingerprint.Confi
 	case !errors.Is(err, store.ErrNotFound):
 		return nil, err
 	}
-	x.each(func(i int) { x.known[i] = x.get(ctx, x.keys[i]) })
+	x.each(func(c *one) { c.known = x.get(ctx, c.key) })
 	return x, nil
 }
 
 // keysOf returns the keys of the cases of a composition by their IDs.
 func keysOf(c *fingerprint.Config, run *fingerprint.Run) (map[string]store.Key, error) {
 	keys := map[string]store.Key{}
-	for _, one := range c.Cases {
-		key, err := fingerprint.Key(one.Of(c), run)
+	for _, of := range c.Cases {
+		key, err := fingerprint.Key(of.Of(c), run)
 		if err != nil {
 			return nil, err
 		}
-		keys[one.ID] = key
+		keys[of.ID] = key
 	}
 	return keys, nil
 }
@@ -124,12 +127,12 @@ func dependentKey(label string) store.Key {
 	return b.Sum()
 }
 
-// each calls f with the index of each case, concurrently.
-func (x *Set) each(f func(i int)) {
+// each calls f with each case, concurrently.
+func (x *Set) each(f func(c *one)) {
 	var g errgroup.Group
 	g.SetLimit(transfers)
 	for i := range x.list {
-		g.Go(func() error { f(i); return nil })
+		g.Go(func() error { f(&x.list[i]); return nil })
 	}
 	_ = g.Wait() // f returns no error
 }
@@ -139,16 +142,16 @@ func (x *Set) Len() int { return len(x.list) - 1 }
 
 // unknown are the IDs of cases that aren't known.
 func (x *Set) unknown() (ids []string) {
-	for i, one := range x.list {
-		if i > 0 && x.known[i] == nil {
-			ids = append(ids, one.ID)
+	for _, c := range x.list[1:] {
+		if c.known == nil {
+			ids = append(ids, c.id)
 		}
 	}
 	return ids
 }
 
 // AllKnown reports whether the outcome of the test is known.
-func (x *Set) AllKnown() bool { return x.known[0] != nil && len(x.unknown()) == 0 }
+func (x *Set) AllKnown() bool { return x.list[0].known != nil && len(x.unknown()) == 0 }
 
 // SomeKnown reports whether the program has to be executed, but only some of its cases. A filter that selects no case would
 // show nothing of what all cases share.
@@ -169,26 +172,31 @@ func (x *Set) String() string {
 }
 
 // recorded returns the records of known cases.
-func (x *Set) recorded() []*Record {
-	return slices.DeleteFunc(slices.Clone(x.known[1:]), func(r *Record) bool { return r == nil })
+func (x *Set) recorded() (l []*Record) {
+	for _, c := range x.list[1:] {
+		if c.known != nil {
+			l = append(l, c.known)
+		}
+	}
+	return l
 }
 
 // all returns the records of known cases and of the rest.
 func (x *Set) all() []*Record {
-	if x.known[0] == nil {
+	if x.list[0].known == nil {
 		return x.recorded()
 	}
-	return append(x.recorded(), x.known[0])
+	return append(x.recorded(), x.list[0].known)
 }
 
 // KnowsRest reports whether the names that belong to no case are known.
-func (x *Set) KnowsRest() bool { return x.known[0] != nil }
+func (x *Set) KnowsRest() bool { return x.list[0].known != nil }
 
 // KnownNames returns the full names of the known cases.
 func (x *Set) KnownNames() (names []string) {
 	for _, r := range x.recorded() {
-		for _, one := range r.Results {
-			names = append(names, one.FullName())
+		for _, r := range r.Results {
+			names = append(names, r.FullName())
 		}
 	}
 	return names
@@ -203,7 +211,7 @@ func (x *Set) MayHave() func(full string) bool {
 		switch {
 		case slices.Contains(known, full):
 			return false
-		case x.known[0] == nil || slices.ContainsFunc(x.known[0].Results, isRest):
+		case x.list[0].known == nil || slices.ContainsFunc(x.list[0].known.Results, isRest):
 			return true
 		}
 		return slices.ContainsFunc(candidates(suite, name), func(id string) bool { return slices.Contains(unknown, id) })
@@ -220,8 +228,8 @@ const xmlName = "test.xml"
 func (x *Set) Replay() (*store.Result, Counts) {
 	seconds := 0.0
 	for _, r := range x.all() {
-		for _, one := range r.Results {
-			seconds += one.Seconds()
+		for _, r := range r.Results {
+			seconds += r.Seconds()
 		}
 	}
 	end := time.Now()
@@ -255,18 +263,18 @@ func (x *Set) Passed(run *Run, partial bool, result *store.Result) (*store.Resul
 // Record records the cases of an execution that has passed and that aren't known. Result is that of the test. Nothing is
 // recorded of an execution that failed: what keeps a program from passing, such as a leak, may belong to any case.
 func (x *Set) Record(ctx context.Context, run *Run, result *store.Result) error {
-	return x.record(ctx, run, result, func(i int) (store.Key, bool) { return x.keys[i], x.known[i] == nil })
+	return x.record(ctx, run, result, func(c *one) (store.Key, bool) { return c.key, c.known == nil })
 }
 
 // record records the cases of a run under the keys that keyOf returns.
-func (x *Set) record(ctx context.Context, run *Run, result *store.Result, keyOf func(i int) (store.Key, bool)) (failed error) {
+func (x *Set) record(ctx context.Context, run *Run, result *store.Result, keyOf func(c *one) (store.Key, bool)) (failed error) {
 	var mu sync.Mutex
-	x.each(func(i int) {
-		key, ok := keyOf(i)
+	x.each(func(c *one) {
+		key, ok := keyOf(c)
 		if !ok {
 			return
 		}
-		log, err := store.Document(run.of(x.list[i].ID))
+		log, err := store.Document(run.of(c.id))
 		if err == nil {
 			err = store.RecordPass(ctx, x.store, key, &store.Result{Host: result.Host, Start: result.Start, End: result.End, Log: log})
 		}
@@ -283,25 +291,31 @@ func (x *Set) record(ctx context.Context, run *Run, result *store.Result, keyOf 
 // are withdrawn.
 func (x *Set) Failed(ctx context.Context, run *Run, result *store.Result) (wrong []string) {
 	failed := run.failedIDs()
-	for i, one := range x.list {
-		if i == 0 || !slices.Contains(failed, one.ID) {
+	for _, c := range x.list[1:] {
+		if !slices.Contains(failed, c.id) {
 			continue
 		}
-		if x.known[i] != nil {
-			wrong = append(wrong, one.ID)
+		if c.known != nil {
+			wrong = append(wrong, c.id)
 		}
 		// Without the note, a flaky case may be recorded.
-		_ = store.RecordFailure(ctx, x.store, x.keys[i], result)
-		if x.byTrace[i] != (store.Key{}) {
-			_ = store.RecordFailure(ctx, x.store, x.byTrace[i], result)
+		_ = store.RecordFailure(ctx, x.store, c.key, result)
+		if c.byTrace != (store.Key{}) {
+			_ = store.RecordFailure(ctx, x.store, c.byTrace, result)
 		}
 	}
 	return wrong
 }
 
 // Keys are the keys by which the cases are known, or would be.
-func (x *Set) Keys() []store.Key {
-	return slices.DeleteFunc(slices.Concat(x.keys, x.byTrace), func(k store.Key) bool { return k == store.Key{} })
+func (x *Set) Keys() (keys []store.Key) {
+	for _, c := range x.list {
+		keys = append(keys, c.key)
+		if c.byTrace != (store.Key{}) {
+			keys = append(keys, c.byTrace)
+		}
+	}
+	return keys
 }
 
 // SetDependent remembers that the cases of a test depend on each other, or that its keys lack something, by a result with the
@@ -313,7 +327,7 @@ func SetDependent(ctx context.Context, s store.Store, label string, reason *stor
 // Read reads the cases of an execution from its files. If it is partial, it is an error if one of the unknown cases wasn't
 // executed: a program may have its own idea of a filter.
 func (x *Set) Read(text, log []byte, partial bool) (*Run, error) {
-	run, err := read(text, log, x.list)
+	run, err := read(text, log, func(id string) bool { return slices.ContainsFunc(x.list, func(c one) bool { return c.id == id }) })
 	if err != nil || !partial {
 		return run, err
 	}

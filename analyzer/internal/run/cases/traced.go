@@ -47,13 +47,13 @@ func (x *Set) LookUpTraced(ctx context.Context, t *plan.Trace, run *fingerprint.
 	if err != nil {
 		return
 	}
-	x.each(func(i int) {
-		key, ok := keys[x.list[i].ID]
-		if x.known[i] != nil || !ok || store.Noted(ctx, x.store, x.keys[i]) != nil {
+	x.each(func(c *one) {
+		key, ok := keys[c.id]
+		if c.known != nil || !ok || store.Noted(ctx, x.store, c.key) != nil {
 			return
 		}
-		if x.known[i] = x.get(ctx, key); x.known[i] != nil {
-			x.byTrace[i] = key
+		if c.known = x.get(ctx, key); c.known != nil {
+			c.byTrace = key
 		}
 	})
 }
@@ -61,12 +61,12 @@ func (x *Set) LookUpTraced(ctx context.Context, t *plan.Trace, run *fingerprint.
 // Clone returns a copy whose look-ups don't change x.
 func (x *Set) Clone() *Set {
 	c := *x
-	c.known, c.byTrace = slices.Clone(x.known), slices.Clone(x.byTrace)
+	c.list = slices.Clone(x.list)
 	return &c
 }
 
 // ByTrace reports whether a case is known by a trace.
-func (x *Set) ByTrace() bool { return len(x.Keys()) > len(x.keys) }
+func (x *Set) ByTrace() bool { return len(x.Keys()) > len(x.list) }
 
 // RecordTraced records the cases of a stage of an execution that has passed, and keeps its frontier. A case that has failed with its
 // own key isn't recorded by a trace either.
@@ -75,9 +75,9 @@ func (x *Set) RecordTraced(ctx context.Context, t Traced, of *fingerprint.Run, r
 	if err != nil {
 		return err
 	}
-	err = x.record(ctx, run, result, func(i int) (store.Key, bool) {
-		key, ok := keys[x.list[i].ID]
-		return key, ok && t.Stage.Has(x.list[i].ID) && store.Noted(ctx, x.store, x.keys[i]) == nil
+	err = x.record(ctx, run, result, func(c *one) (store.Key, bool) {
+		key, ok := keys[c.id]
+		return key, ok && t.Stage.Has(c.id) && store.Noted(ctx, x.store, c.key) == nil
 	})
 	if err != nil {
 		return err

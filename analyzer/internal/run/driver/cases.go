@@ -118,9 +118,6 @@ func (d *decisions) keep(t *decision, r *store.Result) {
 	}
 }
 
-// maxFilter bounds the length of a filter, which is a variable in the environment. Cases beyond it are executed again.
-const maxFilter = 64 << 10
-
 // caseBatches returns batches of the tests of which only some cases are executed.
 func (d *decisions) caseBatches() (list []*batch) {
 	var together []*decision
@@ -160,11 +157,7 @@ func (b *batch) caseFilter() string {
 	for _, t := range b.tests {
 		names = slices.DeleteFunc(names, t.cases.MayHave())
 	}
-	size := 0
-	return cases.Filter(slices.DeleteFunc(names, func(name string) bool {
-		size += len(name) + 1
-		return size > maxFilter
-	}))
+	return cases.Filter(names)
 }
 
 // takeFailed takes the tests that didn't pass out of an execution of cases, and returns a batch that runs them as a whole, or nil.

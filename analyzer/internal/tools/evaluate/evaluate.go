@@ -32,6 +32,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +61,7 @@ type Options struct {
 	DiskCache bool
 	// Fresh removes Bazel's outputs after each commit, so that each starts as on a new machine.
 	Fresh bool
-	// Traces adds a side: tasting test with --traces=on.
+	// Traces adds a side: tasting test with --traces=on, and with --cases if there is Cases.
 	Traces bool
 	// Cases adds a side: tasting test with --cases.
 	Cases bool `json:",omitzero"`
@@ -211,7 +212,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	}
 	var titles []string
 	for _, name := range o.sideNames() {
-		titles = append(titles, strconv.Quote(title(name)))
+		titles = append(titles, strconv.Quote(e.title(name)))
 	}
 	say(o.Err, "%d commits, each by %s, in %s; CPU time by %s", len(commits), strings.Join(titles, " and by "), o.State, e.sides[plain].meter.Method())
 	done := len(e.all)
@@ -364,10 +365,8 @@ func (e *evaluation) commit(ctx context.Context, i int) (*Commit, error) {
 	if c.Objects, c.Different, err = e.objects.census(e.sides[plain].base); err != nil {
 		return nil, err
 	}
-	for _, name := range names[1:] {
-		if err = e.verify(ctx, c, p, name, results[name].replayed); err != nil {
-			return nil, err
-		}
+	if err = e.verify(ctx, c, p, results); err != nil {
+		return nil, err
 	}
 	if err := e.writeRun(c, t.run); err != nil {
 		return nil, err
@@ -382,19 +381,21 @@ func (e *evaluation) commit(ctx context.Context, i int) (*Commit, error) {
 	return c, nil
 }
 
-// verify finds tests that a side has replayed and that don't pass with plain Bazel.
-func (e *evaluation) verify(ctx context.Context, c *Commit, p *result, side string, replayed []string) error {
-	var cached []string
-	truth := map[string]string{}
-	for _, label := range replayed {
-		x := p.tests[label]
-		truth[label] = x.status
-		if x.executed {
-			c.Verified++
-		} else {
-			cached = append(cached, label)
+// verify finds tests that sides have replayed and that don't pass with plain Bazel.
+func (e *evaluation) verify(ctx context.Context, c *Commit, p *result, results map[string]*result) error {
+	truth, cached := map[string]outcome{}, []string{}
+	for _, r := range results {
+		for _, label := range r.replayed {
+			if _, ok := truth[label]; ok {
+				continue
+			}
+			truth[label] = p.tests[label]
+			if !truth[label].executed {
+				cached = append(cached, label)
+			}
 		}
 	}
+	slices.Sort(cached)
 	if e.Verify && len(cached) > 0 {
 		say(e.Err, "executing %d tests that were replayed", len(cached))
 		again, err := e.sides[plain].verify(ctx, cached)
@@ -402,18 +403,24 @@ func (e *evaluation) verify(ctx context.Context, c *Commit, p *result, side stri
 			return err
 		}
 		for _, label := range cached {
-			truth[label] = again[label].status
-			c.Verified++
+			truth[label] = outcome{again[label].status, true}
 		}
 	}
-	for _, label := range replayed {
-		if s := truth[label]; !passed(s) {
+	for _, side := range slices.Sorted(maps.Keys(results)) {
+		for _, label := range results[side].replayed {
+			x := truth[label]
+			if x.executed {
+				c.Verified++
+			}
+			if passed(x.status) {
+				continue
+			}
 			missed := label
 			if side != tasting {
 				missed += " " + side
 			}
 			c.Missed = append(c.Missed, missed)
-			say(e.Err, "%s: %s was replayed as passed by %s; with plain bazel test it is %s", short(c.Commit), label, title(side), cmp.Or(s, "not built"))
+			say(e.Err, "%s: %s was replayed as passed by %s; with plain bazel test it is %s", short(c.Commit), label, e.title(side), cmp.Or(x.status, "not built"))
 		}
 	}
 	return nil

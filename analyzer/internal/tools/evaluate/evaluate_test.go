@@ -253,10 +253,8 @@ func TestMissed(t *testing.T) {
 		"//:good": {"PASSED", true}, "//:cached": {"PASSED", false}, "//:bad": {"FAILED", true}, "//:flaky": {"FLAKY", true}, "//:late": {"TIMEOUT", true}, "//:run": {"FAILED", true},
 	}}
 	replayed := []string{"//:good", "//:cached", "//:bad", "//:flaky", "//:late", "//:unbuilt"}
-	for side, labels := range map[string][]string{tasting: replayed, traces: {"//:good", "//:bad"}} {
-		if err := e.verify(t.Context(), c, p, side, labels); err != nil {
-			t.Fatal(err)
-		}
+	if err := e.verify(t.Context(), c, p, map[string]*result{plain: p, tasting: {replayed: replayed}, traces: {replayed: []string{"//:good", "//:bad"}}}); err != nil {
+		t.Fatal(err)
 	}
 	slices.Sort(c.Missed)
 	if !slices.Equal(c.Missed, []string{"//:bad", "//:bad traces", "//:late", "//:unbuilt"}) || c.Verified != 6 {

@@ -49,19 +49,27 @@ func (e *evaluation) newSide(ctx context.Context, name string) (*side, error) {
 	return s, nil
 }
 
-func (s *side) title() string { return title(s.name) }
+func (s *side) title() string { return s.Options.title(s.name) }
 
 // title returns the command of a side.
-func title(side string) string {
-	switch side {
-	case plain:
+func (o *Options) title(side string) string {
+	if side == plain {
 		return "bazel test"
-	case traces:
-		return "tasting test --traces=on"
-	case byCases:
-		return "tasting test --cases"
 	}
-	return "tasting test"
+	return strings.Join(append([]string{"tasting test"}, o.sideFlags(side)...), " ")
+}
+
+// sideFlags are the flags of tasting test that make a side.
+func (o *Options) sideFlags(side string) []string {
+	switch {
+	case side == traces && o.Cases:
+		return []string{"--traces=on", "--cases"}
+	case side == traces:
+		return []string{"--traces=on"}
+	case side == byCases:
+		return []string{"--cases"}
+	}
+	return nil
 }
 
 func (s *side) workspace() string { return filepath.Join(s.tree, s.git.Prefix) }
@@ -142,12 +150,7 @@ func (s *side) run(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	args := []string{"test", "--bazel=" + s.Bazel, "--bazel_startup=--output_base=" + s.base, "--store=" + filepath.Join(s.dir, "store"), "--runs_dir=" + runs, "--audit=0"}
-	switch s.name {
-	case traces:
-		args = append(args, "--traces=on")
-	case byCases:
-		args = append(args, "--cases")
-	}
+	args = append(args, s.sideFlags(s.name)...)
 	for _, x := range s.Startup {
 		args = append(args, "--bazel_startup="+x)
 	}

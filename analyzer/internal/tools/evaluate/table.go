@@ -42,11 +42,17 @@ func (t *table) others(p, traced, cases *Side) {
 	line := func(name string, x *Side, note string) {
 		fmt.Fprintf(t.out, "%-46s  %8d %8d %8d %8d %7.1f %7.1f %s  %9s  %s\n", name, x.Executed, x.Replayed, x.Compiled, x.Analysed, x.CPU, x.Wall, ratio(p, x), "", note)
 	}
-	if traced != nil {
+	ran := func(x *Side) string {
+		return fmt.Sprintf("%d of %d test cases executed", x.CasesExecuted, x.CasesExecuted+x.CasesReplayed)
+	}
+	switch {
+	case traced != nil && cases != nil:
+		line("  with --traces=on --cases", traced, fmt.Sprintf("%d replayed by traces, %s", traced.ByTrace, ran(traced)))
+	case traced != nil:
 		line("  with --traces=on", traced, fmt.Sprintf("%d replayed by traces", traced.ByTrace))
 	}
 	if cases != nil {
-		line("  with --cases", cases, fmt.Sprintf("%d of %d test cases executed", cases.CasesExecuted, cases.CasesExecuted+cases.CasesReplayed))
+		line("  with --cases", cases, ran(cases))
 	}
 }
 
