@@ -323,6 +323,33 @@ Of 4 compilations by bazel test, 1 made an object that was new or different.
 	}
 }
 
+// TestSideTitles: with --cases, the side with traces has cases, too, and its row counts them.
+func TestSideTitles(t *testing.T) {
+	for _, tc := range []struct {
+		o    Options
+		want []string
+	}{
+		{Options{}, []string{"bazel test", "tasting test"}},
+		{Options{Traces: true}, []string{"bazel test", "tasting test", "tasting test --traces=on"}},
+		{Options{Traces: true, Cases: true}, []string{"bazel test", "tasting test", "tasting test --traces=on --cases", "tasting test --cases"}},
+	} {
+		var got []string
+		for _, name := range tc.o.sideNames() {
+			got = append(got, tc.o.title(name))
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
+	}
+	var out bytes.Buffer
+	newTable(&out).row(&Commit{Commit: "0123456789", Traces: &Side{ByTrace: 4, CasesExecuted: 1, CasesReplayed: 2}, Cases: &Side{CasesExecuted: 2, CasesReplayed: 1}})
+	for _, want := range []string{"4 replayed by traces, 1 of 3 test cases executed\n", "2 of 3 test cases executed\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q isn't in\n%s", want, &out)
+		}
+	}
+}
+
 // TestMeasure: exit codes that say nothing about tests end the evaluation, with the
 // end of what was printed; the user's store isn't seen.
 func TestMeasure(t *testing.T) {
