@@ -127,9 +127,9 @@ const maxRecord = 64 << 20
 // of returns the results of a case, or for the rest the unattributed ones.
 func (r *Run) of(id string) *Record {
 	x := &Record{Format: format, Results: []Result{}}
-	for _, one := range r.Results {
-		if one.id == id {
-			x.Results = append(x.Results, one)
+	for _, result := range r.Results {
+		if result.id == id {
+			x.Results = append(x.Results, result)
 		}
 	}
 	return x
@@ -152,7 +152,7 @@ func (r *Run) missing(records []*Record) (l []*Record) {
 		reported[x.FullName()] = true
 	}
 	for _, x := range records {
-		some := slices.DeleteFunc(slices.Clone(x.Results), func(one Result) bool { return reported[one.FullName()] })
+		some := slices.DeleteFunc(slices.Clone(x.Results), func(y Result) bool { return reported[y.FullName()] })
 		if len(some) > 0 {
 			l = append(l, &Record{Format: format, Results: some})
 		}

@@ -114,7 +114,7 @@ func TestRead(t *testing.T) {
 	if got := r.missing([]*Record{first, other}); len(got) != 1 || len(got[0].Results) != 1 || got[0].Results[0].Name != "Other" {
 		t.Errorf("missing: %+v", got)
 	}
-	some := &Set{list: []one{{known: r.of("")}, {id: "Plain_One_Test", known: first}, {id: "Plain_Two_Test"}, {id: "Plain_DISABLED_Three_Test"}, {id: "P_Run_Test", known: r.of("P_Run_Test")}}}
+	some := &Set{list: []testCase{{known: r.of("")}, {id: "Plain_One_Test", known: first}, {id: "Plain_Two_Test"}, {id: "Plain_DISABLED_Three_Test"}, {id: "P_Run_Test", known: r.of("P_Run_Test")}}}
 	if got, want := some.KnownNames(), []string{"Plain.One", "Some/P.Run/0", "Some/P.Run/1"}; !slices.Equal(got, want) {
 		t.Errorf("known: %q", got)
 	}
@@ -141,9 +141,9 @@ func TestPartial(t *testing.T) {
 		{someXML, []string{"Plain_One_Test", "Plain_Other_Test"}, "it has left out Plain_Other_Test"},
 		{only, []string{"Plain_Two_Test"}, "it has executed no case"},
 	} {
-		x := &Set{list: make([]one, 1)}
+		x := &Set{list: make([]testCase, 1)}
 		for _, id := range tc.unknown {
-			x.list = append(x.list, one{id: id})
+			x.list = append(x.list, testCase{id: id})
 		}
 		_, err := x.Read([]byte(tc.text), nil, true)
 		if got := fmt.Sprint(err); got != tc.want && (err != nil || tc.want != "") {

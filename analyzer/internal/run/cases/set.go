@@ -20,11 +20,11 @@ import (
 type Set struct {
 	label string
 	store store.Store
-	list  []one // the first one is the rest
+	list  []testCase // the first one is the rest
 }
 
-// one is a case of a Set.
-type one struct {
+// testCase is a case of a Set.
+type testCase struct {
 	id      string
 	key     store.Key
 	known   *Record   // nil if it isn't known
@@ -49,7 +49,7 @@ func Open(ctx context.Context, s store.Store, label string, c *fingerprint.Confi
 	}
 	x := &Set{label: label, store: s}
 	for _, of := range c.Cases {
-		x.list = append(x.list, one{id: of.ID, key: keys[of.ID]})
+		x.list = append(x.list, testCase{id: of.ID, key: keys[of.ID]})
 	}
 	r, err := s.Get(ctx, dependentKey(label))
 	switch {
@@ -61,7 +61,7 @@ func Open(ctx context.Context, s store.Store, label string, c *fingerprint.Confi
 	case !errors.Is(err, store.ErrNotFound):
 		return nil, err
 	}
-	x.each(func(c *one) { c.known = x.get(ctx, c.key) })
+	x.each(func(c *testCase) { c.known = x.get(ctx, c.key) })
 	return x, nil
 }
 
@@ -128,7 +128,7 @@ func dependentKey(label string) store.Key {
 }
 
 // each calls f with each case, concurrently.
-func (x *Set) each(f func(c *one)) {
+func (x *Set) each(f func(c *testCase)) {
 	var g errgroup.Group
 	g.SetLimit(transfers)
 	for i := range x.list {
@@ -263,13 +263,13 @@ func (x *Set) Passed(run *Run, partial bool, result *store.Result) (*store.Resul
 // Record records the cases of an execution that has passed and that aren't known. Result is that of the test. Nothing is
 // recorded of an execution that failed: what keeps a program from passing, such as a leak, may belong to any case.
 func (x *Set) Record(ctx context.Context, run *Run, result *store.Result) error {
-	return x.record(ctx, run, result, func(c *one) (store.Key, bool) { return c.key, c.known == nil })
+	return x.record(ctx, run, result, func(c *testCase) (store.Key, bool) { return c.key, c.known == nil })
 }
 
 // record records the cases of a run under the keys that keyOf returns.
-func (x *Set) record(ctx context.Context, run *Run, result *store.Result, keyOf func(c *one) (store.Key, bool)) (failed error) {
+func (x *Set) record(ctx context.Context, run *Run, result *store.Result, keyOf func(c *testCase) (store.Key, bool)) (failed error) {
 	var mu sync.Mutex
-	x.each(func(c *one) {
+	x.each(func(c *testCase) {
 		key, ok := keyOf(c)
 		if !ok {
 			return
@@ -327,7 +327,7 @@ func SetDependent(ctx context.Context, s store.Store, label string, reason *stor
 // Read reads the cases of an execution from its files. If it is partial, it is an error if one of the unknown cases wasn't
 // executed: a program may have its own idea of a filter.
 func (x *Set) Read(text, log []byte, partial bool) (*Run, error) {
-	run, err := read(text, log, func(id string) bool { return slices.ContainsFunc(x.list, func(c one) bool { return c.id == id }) })
+	run, err := read(text, log, func(id string) bool { return slices.ContainsFunc(x.list, func(c testCase) bool { return c.id == id }) })
 	if err != nil || !partial {
 		return run, err
 	}

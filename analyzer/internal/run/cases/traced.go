@@ -47,7 +47,7 @@ func (x *Set) LookUpTraced(ctx context.Context, t *plan.Trace, run *fingerprint.
 	if err != nil {
 		return
 	}
-	x.each(func(c *one) {
+	x.each(func(c *testCase) {
 		key, ok := keys[c.id]
 		if c.known != nil || !ok || store.Noted(ctx, x.store, c.key) != nil {
 			return
@@ -75,7 +75,7 @@ func (x *Set) RecordTraced(ctx context.Context, t Traced, of *fingerprint.Run, r
 	if err != nil {
 		return err
 	}
-	err = x.record(ctx, run, result, func(c *one) (store.Key, bool) {
+	err = x.record(ctx, run, result, func(c *testCase) (store.Key, bool) {
 		key, ok := keys[c.id]
 		return key, ok && t.Stage.Has(c.id) && store.Noted(ctx, x.store, c.key) == nil
 	})
