@@ -368,7 +368,7 @@ func (r *cutter) cutData(k int, named bool) {
 	}
 }
 
-// findClasses returns for each extent of section k, if that has a hub, whether it is the vtable or the type_info of a local
+// findClasses returns for each extent of section k, if that has a hub, whether it is the vtable or the type_info of a
 // class. References that mean one lead into it: no compiler indexes it like an array. See cxx/anonymous-vtables-array.
 func (r *cutter) findClasses(k int) []bool {
 	s, c := &r.sections[k], &r.cuts[k]
@@ -376,12 +376,14 @@ func (r *cutter) findClasses(k int) []bool {
 	if !c.hub {
 		return out
 	}
-	names := map[int]map[uint64]string{} // of local symbols, by section and place
+	names := map[int]map[uint64]string{} // by section and place
 	is := func(k int, at uint64, prefix string) bool {
 		if names[k] == nil {
 			names[k] = map[uint64]string{}
-			for _, i := range r.sections[k].locals {
-				names[k][r.syms[i].value] = r.syms[i].name
+			for _, i := range slices.Concat(r.sections[k].locals, r.sections[k].globals) {
+				if name := r.syms[i].name; name != "" {
+					names[k][r.syms[i].value] = name
+				}
 			}
 		}
 		return strings.HasPrefix(names[k][at], prefix)
@@ -406,7 +408,7 @@ func (r *cutter) findClasses(k int) []bool {
 	}
 	for i, e := range c.extents {
 		switch {
-		case e.global || e.end-e.start < 16:
+		case e.end-e.start < 16:
 		case is(k, e.start, "_ZTI"):
 			rel, sec, _ := target(e.start)
 			out[i] = rel != nil && sec == 0 && rel.addend == 16 && strings.HasPrefix(r.syms[rel.sym].name, "_ZTVN10__cxxabiv1")
