@@ -59,7 +59,8 @@ import (
 //	15: the order of components in memory, and what orders them by their addresses or reads its
 //	    own program.
 //	16: references to another place than a symbol's (no hash has them).
-const Format = 16
+//	17: the places of all ranges of a component (no hash has them).
+const Format = 17
 
 // Uses of an undefined symbol by an object, in Reference.Uses.
 const (
@@ -94,7 +95,7 @@ const (
 	Unusual = "(unusual)"
 )
 
-// Kinds of components that a program may order by their addresses, in Component.Place.
+// Kinds of components that a program may order by their addresses, in Component.Places.
 const (
 	// PlaceTypes is the name of a type that begins with '*': libstdc++ compares it by its address.
 	PlaceTypes = 1 + iota

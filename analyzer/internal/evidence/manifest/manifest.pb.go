@@ -752,10 +752,10 @@ type Component struct {
 	Entries []string `protobuf:"bytes,13,rep,name=entries,proto3" json:"entries,omitempty"`
 	// How a component with entries is aligned beyond what all functions are, or 0.
 	Alignment uint32 `protobuf:"varint,14,opt,name=alignment,proto3" json:"alignment,omitempty"`
-	// Of what a program may order by its address: PlaceKinds times its place in its
-	// unit, and which kind it is, see PlaceTypes in this package. 0 for all others.
-	// It enters no hash.
-	Place         uint32 `protobuf:"varint,15,opt,name=place,proto3" json:"place,omitempty"`
+	// Of what a program may order by its address: for each of its ranges of memory, in
+	// order, PlaceKinds times its place in its unit, and which kind it is, see PlaceTypes
+	// in this package. None for all others. They enter no hash.
+	Places        []uint32 `protobuf:"varint,15,rep,packed,name=places,proto3" json:"places,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -874,11 +874,11 @@ func (x *Component) GetAlignment() uint32 {
 	return 0
 }
 
-func (x *Component) GetPlace() uint32 {
+func (x *Component) GetPlaces() []uint32 {
 	if x != nil {
-		return x.Place
+		return x.Places
 	}
-	return 0
+	return nil
 }
 
 type Fallback struct {
@@ -988,7 +988,7 @@ const file_analyzer_internal_evidence_manifest_manifest_proto_rawDesc = "" +
 	"visibility\x18\x03 \x01(\x0e2\".rules_tasting.manifest.VisibilityR\n" +
 	"visibility\x12\x12\n" +
 	"\x04size\x18\x04 \x01(\x04R\x04size\x12!\n" +
-	"\fthread_local\x18\x05 \x01(\bR\vthreadLocal\"\xb3\x03\n" +
+	"\fthread_local\x18\x05 \x01(\bR\vthreadLocal\"\xb5\x03\n" +
 	"\tComponent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1c.rules_tasting.manifest.KindR\x04kind\x129\n" +
@@ -1003,8 +1003,8 @@ const file_analyzer_internal_evidence_manifest_manifest_proto_rawDesc = "" +
 	"\x04unit\x18\v \x01(\rR\x04unit\x12\x14\n" +
 	"\x05group\x18\f \x01(\tR\x05group\x12\x18\n" +
 	"\aentries\x18\r \x03(\tR\aentries\x12\x1c\n" +
-	"\talignment\x18\x0e \x01(\rR\talignment\x12\x14\n" +
-	"\x05place\x18\x0f \x01(\rR\x05placeJ\x04\b\x06\x10\aJ\x04\b\t\x10\n" +
+	"\talignment\x18\x0e \x01(\rR\talignment\x12\x16\n" +
+	"\x06places\x18\x0f \x03(\rR\x06placesJ\x04\b\x06\x10\aJ\x04\b\t\x10\n" +
 	"\"r\n" +
 	"\bFallback\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +

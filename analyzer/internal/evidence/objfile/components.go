@@ -22,6 +22,7 @@ type component struct {
 	next              int      // the component that control falls into, -1 or outside
 	entries           []string // see findEntries
 	place             uint32   // a manifest.Place constant, or 0
+	ranks             []uint32 // of its spans, among those of the object
 	align             uint64   // of code, as hashed
 	hash              []byte
 }
@@ -42,6 +43,7 @@ var anyLink = link{-1, manifest.AnySymbol}
 
 // makeComponents makes components of pieces, and gives them their symbols.
 func (r *cutter) makeComponents() {
+	spans := uint32(0)
 	for k := range r.sections {
 		hub := -1
 		for i := range r.pieces[k] {
@@ -59,7 +61,8 @@ func (r *cutter) makeComponents() {
 				p.comp = hub
 			}
 			c := r.components[p.comp]
-			c.spans = append(c.spans, span{p.start, p.end})
+			c.spans, c.ranks = append(c.spans, span{p.start, p.end}), append(c.ranks, spans)
+			spans++
 		}
 		if r.kinds[k] != kindComponent || len(r.pieces[k]) == 0 {
 			continue

@@ -178,13 +178,15 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 		first := uint32(len(m.Components))
 		m.Fallbacks = append(m.Fallbacks, o.fallbacks...)
 		m.Flags = append(m.Flags, o.libraries...)
-		for i, x := range o.components {
+		for _, x := range o.components {
 			c := &manifest.Component{
 				Name: x.name, Kind: manifest.Kind_KIND_SECTION, Linkage: x.linkage, LocalHash: x.hash,
 				Root: x.root, File: o.member, Definitions: x.definitions, Unit: unit, Group: x.group, Entries: x.entries, Alignment: uint32(x.align),
 			}
-			if x.place != 0 {
-				c.Place = uint32(i)*manifest.PlaceKinds + x.place
+			for _, rank := range x.ranks {
+				if x.place != 0 {
+					c.Places = append(c.Places, rank*manifest.PlaceKinds+x.place)
+				}
 			}
 			for _, l := range x.links {
 				if l.component >= 0 {

@@ -93,8 +93,9 @@ type unit struct {
 	sections   []byte
 	content    []byte
 	literals   []byte
-	notes      []int32 // indices of components that describe the unit and to which nothing refers
-	roots      []int32 // indices of components that are roots by themselves
+	notes      []int32            // indices of components that describe the unit and to which nothing refers
+	roots      []int32            // indices of components that are roots by themselves
+	further    map[int32][]uint32 // the other places of a component that has several
 	identity   func() Hash
 }
 
@@ -106,7 +107,7 @@ type comp struct {
 	name        string
 	entry       int32 // number of the function that is the whole component, or -1
 	align       uint32
-	place       uint32 // manifest.Component.Place
+	place       uint32 // the first of manifest.Component.Places, or 0
 }
 
 const (
@@ -191,6 +192,12 @@ func (p *Pool) newUnit(m *manifest.Manifest, k int, list, index []int32, symbols
 		}
 		x := p.newComp(c)
 		u.comps[i] = x
+		if len(c.Places) > 1 {
+			if u.further == nil {
+				u.further = map[int32][]uint32{}
+			}
+			u.further[int32(i)] = c.Places[1:]
+		}
 		u.heads[i] = head{p.digests[x.description], start, int32(len(u.links)), x.place%manifest.PlaceKinds != 0}
 		if x.flags&flagRoot != 0 {
 			u.roots = append(u.roots, int32(i))
@@ -206,7 +213,10 @@ func (p *Pool) newUnit(m *manifest.Manifest, k int, list, index []int32, symbols
 
 // newComp returns a component without its links.
 func (p *Pool) newComp(c *manifest.Component) comp {
-	x := comp{description: p.describe(c), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c), align: c.Alignment, place: c.Place}
+	x := comp{description: p.describe(c), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c), align: c.Alignment}
+	if len(c.Places) > 0 {
+		x.place = c.Places[0]
+	}
 	if c.Group != "" {
 		x.group = p.Symbols.Symbol(c.Group)
 	}

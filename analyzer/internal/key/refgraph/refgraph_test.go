@@ -62,7 +62,7 @@ func newUnit(t testing.TB, name, text string) *manifest.Manifest {
 			case f[0] == "code":
 				code = true
 			case placeKinds[f[0]] != 0:
-				c.Place = uint32(len(m.Components))*manifest.PlaceKinds + placeKinds[f[0]]
+				c.Places = []uint32{uint32(len(m.Components))*manifest.PlaceKinds + placeKinds[f[0]]}
 			case f[0] == "root":
 				c.Root = "constructor"
 			case grouped:

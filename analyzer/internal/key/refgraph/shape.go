@@ -777,22 +777,36 @@ func (x *Closure) addOrder() {
 	}
 }
 
-// addPlaces adds the order of components of some kinds, if there are several. Linkers lay out units in the order of the
-// link, and loaders map files in their order.
+// addPlaces adds the order of components of some kinds, if there are several. A component with ranges in several places
+// is listed again behind others. Linkers lay out units in the order of the link, and loaders map files in their order.
 func (x *Closure) addPlaces(name string, kinds [manifest.PlaceKinds]bool) {
 	c := x.c
-	var list []int32
+	type at struct {
+		id    int32
+		place uint32
+	}
+	var places []at
 	for _, id := range c.placed {
-		if kinds[c.comp(id).place%manifest.PlaceKinds] {
-			list = append(list, id)
+		u, i := c.unitOf(id)
+		if first := u.comps[i].place; kinds[first%manifest.PlaceKinds] {
+			places = append(places, at{id, first})
+			for _, place := range u.further[i] {
+				places = append(places, at{id, place})
+			}
+		}
+	}
+	slices.SortFunc(places, func(a, b at) int {
+		return cmp.Or(cmp.Compare(c.within[a.id], c.within[b.id]), cmp.Compare(a.place, b.place))
+	})
+	var list []int32
+	for i, x := range places {
+		if i == 0 || x.id != places[i-1].id {
+			list = append(list, x.id)
 		}
 	}
 	if len(list) < 2 {
 		return
 	}
-	slices.SortFunc(list, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(c.within[a], c.within[b]), cmp.Compare(c.comp(a).place, c.comp(b).place))
-	})
 	rank := c.ranks(list)
 	b := frame.New("tasting order 2")
 	for _, id := range list {
