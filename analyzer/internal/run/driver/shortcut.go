@@ -21,7 +21,7 @@ import (
 // files don't change, step 2 (Analyse) gets the user's patterns. Its events list the tests, the lines of
 // bazelrc files and the effective options. If these differ from the remembered ones, or if anything
 // fails, the result of step 2 is dropped and both steps are made. After three such failures in a row, both
-// steps are made for an hour.
+// steps are made for five minutes.
 //
 // A wrapper of Bazel may add flags to "bazel test" only. So nothing is remembered if Bazel is a script, if the
 // workspace has a tools/bazel, or if a command got other flags than it was given.
@@ -40,7 +40,7 @@ type commandLine struct {
 
 const (
 	maxFailures     = 3
-	retryAfter      = time.Hour
+	retryAfter      = 5 * time.Minute
 	maxCommandLines = 100 // that are kept
 )
 
