@@ -22,12 +22,14 @@ type component struct {
 	next              int      // the component that control falls into, -1 or outside
 	entries           []string // see findEntries
 	place             uint32   // a manifest.Place constant, or 0
-	ranks             []uint32 // of its spans, among those of the object
 	align             uint64   // of code, as hashed
 	hash              []byte
 }
 
-type span struct{ start, end uint64 }
+type span struct {
+	start, end uint64
+	rank       uint32 // among all spans of the object
+}
 
 // base is the start of the component, to which offsets in it are relative.
 func (c *component) base() uint64 { return c.spans[0].start }
@@ -43,7 +45,7 @@ var anyLink = link{-1, manifest.AnySymbol}
 
 // makeComponents makes components of pieces, and gives them their symbols.
 func (r *cutter) makeComponents() {
-	spans := uint32(0)
+	rank := uint32(0)
 	for k := range r.sections {
 		hub := -1
 		for i := range r.pieces[k] {
@@ -61,8 +63,8 @@ func (r *cutter) makeComponents() {
 				p.comp = hub
 			}
 			c := r.components[p.comp]
-			c.spans, c.ranks = append(c.spans, span{p.start, p.end}), append(c.ranks, spans)
-			spans++
+			c.spans = append(c.spans, span{p.start, p.end, rank})
+			rank++
 		}
 		if r.kinds[k] != kindComponent || len(r.pieces[k]) == 0 {
 			continue

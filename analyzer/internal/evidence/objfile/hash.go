@@ -102,7 +102,7 @@ func (r *hasher) hashExtents(h *frame.Buffer, c *component) {
 	}
 	extents := make([]span, len(c.syms))
 	for i, n := range c.syms {
-		extents[i] = span{r.syms[n].value - c.base(), r.syms[n].size}
+		extents[i] = span{start: r.syms[n].value - c.base(), end: r.syms[n].size}
 	}
 	slices.SortFunc(extents, func(a, b span) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
 	h.Int(len(extents))

@@ -183,9 +183,9 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 				Name: x.name, Kind: manifest.Kind_KIND_SECTION, Linkage: x.linkage, LocalHash: x.hash,
 				Root: x.root, File: o.member, Definitions: x.definitions, Unit: unit, Group: x.group, Entries: x.entries, Alignment: uint32(x.align),
 			}
-			for _, rank := range x.ranks {
+			for _, p := range x.spans {
 				if x.place != 0 {
-					c.Places = append(c.Places, rank*manifest.PlaceKinds+x.place)
+					c.Places = append(c.Places, p.rank*manifest.PlaceKinds+x.place)
 				}
 			}
 			for _, l := range x.links {

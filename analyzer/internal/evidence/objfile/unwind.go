@@ -104,7 +104,7 @@ func (t *unwindTable) addFDE(e unwindEntry, b []byte, cieAt int) bool {
 	if info.pointer == 8 {
 		length = order.Uint64(field)
 	}
-	code := span{uint64(place), uint64(place) + length}
+	code := span{start: uint64(place), end: uint64(place) + length}
 	if place < 0 || code.end < code.start || code.end > t.sections[sym.sec].size || !hasKnownInstructions(field[info.pointer:], info) {
 		return false // it changes what linkers make of all tables; see link-unreached/fde-fatal
 	}
