@@ -777,8 +777,8 @@ func (x *Closure) addOrder() {
 	}
 }
 
-// addPlaces adds the order of components of some kinds, if there are several. A component with ranges in several places
-// is listed again behind others. Linkers lay out units in the order of the link, and loaders map files in their order.
+// addPlaces adds the order of components of some kinds, if there are several. A component is listed once for each of its
+// ranges: see link-addresses/between-three. Linkers lay out units in the order of the link, and loaders map files in their order.
 func (x *Closure) addPlaces(name string, kinds [manifest.PlaceKinds]bool) {
 	c := x.c
 	type at struct {
@@ -795,17 +795,15 @@ func (x *Closure) addPlaces(name string, kinds [manifest.PlaceKinds]bool) {
 			}
 		}
 	}
+	if len(places) < 2 {
+		return
+	}
 	slices.SortFunc(places, func(a, b at) int {
 		return cmp.Or(cmp.Compare(c.within[a.id], c.within[b.id]), cmp.Compare(a.place, b.place))
 	})
-	var list []int32
-	for i, x := range places {
-		if i == 0 || x.id != places[i-1].id {
-			list = append(list, x.id)
-		}
-	}
-	if len(list) < 2 {
-		return
+	list := make([]int32, len(places))
+	for i, p := range places {
+		list[i] = p.id
 	}
 	rank := c.ranks(list)
 	b := frame.New("tasting order 2")
