@@ -61,15 +61,22 @@ func (x *Closure) findCases(files []int32, initialisers [][]int32) {
 			c.stubs[id] = true
 		}
 	}
-	defer func() { c.walk, c.stubs = whole, nil }()
+	additions := x.Additions
+	defer func() { c.walk, c.stubs, x.Additions = whole, nil, additions }()
+	ofWalk := func() []byte {
+		x.Additions = nil
+		x.addOfWalk()
+		return additionsText(x.Additions)
+	}
 
 	h := sha256.New()
-	kind := "tasting cases 1"
+	kind := "tasting cases 2"
 	if c.idle != nil {
-		kind = "tasting trace cases 1"
+		kind = "tasting trace cases 2"
 	}
 	x.writeCode(h, kind, files, initialisers)
-	h.Write(x.additionsText())
+	h.Write(additionsText(additions[:x.ofLink]))
+	h.Write(ofWalk())
 	rest := Case{}
 	h.Sum(rest.Hash[:0])
 	x.Cases = []Case{rest}
@@ -77,7 +84,7 @@ func (x *Closure) findCases(files []int32, initialisers [][]int32) {
 	for _, name := range slices.Sorted(maps.Keys(factories)) {
 		list := factories[name] // in the order of the shared walk
 		slices.SortFunc(list, func(a, b int32) int { return int(c.numbers[a] - c.numbers[b]) })
-		b := frame.New("tasting case 1")
+		b := frame.New("tasting case 2")
 		b.Bytes(rest.Hash[:])
 		b.String(name)
 		b.Int(len(list))
@@ -89,6 +96,7 @@ func (x *Closure) findCases(files []int32, initialisers [][]int32) {
 		h.Reset()
 		h.Write(b)
 		c.writeWalk(h)
+		h.Write(ofWalk())
 		one := Case{ID: name}
 		h.Sum(one.Hash[:0])
 		x.Cases = append(x.Cases, one)
@@ -110,7 +118,7 @@ var caseRunners = []string{
 
 // programStarters start programs, so perhaps the test itself with another filter.
 var programStarters = []string{
-	"execl", "execle", "execlp", "execv", "execve", "execveat", "execvp", "execvpe", "fexecve", "posix_spawn", "posix_spawnp", "popen", "system", "wordexp",
+	"execl", "execle", "execlp", "execv", "execve", "execveat", "execvp", "execvpe", "fexecve", "pidfd_spawn", "pidfd_spawnp", "posix_spawn", "posix_spawnp", "popen", "system", "wordexp",
 }
 
 // deathTestChild is the function of GoogleTest that executes one death test once more, by its name.

@@ -81,12 +81,19 @@ type Closure struct {
 	ByCases
 	Trace
 
+	composed
+}
+
+// composed is what later methods of a Closure need.
+type composed struct {
 	c          *Composer
 	program    *linkmodel.Program
 	named      []namedRoot
 	roots      []int32            // nodes that are roots by themselves, in order
 	replaced   []linkmodel.Symbol // those of Roots.Overrides that the program defines
 	references []references       // of each file
+	users      map[string][]int32 // see findUsers
+	ofLink     int                // how many of Closure.Additions don't depend on the walk
 }
 
 // Trace has the additional results for a closure with stubs.
@@ -114,7 +121,7 @@ type namedRoot struct {
 func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 	c.link(p)
 	c.setIdle(roots.Idle)
-	x := &Closure{c: c, program: p, Unusual: roots.Unusual}
+	x := &Closure{Unusual: roots.Unusual, composed: composed{c: c, program: p}}
 	x.nameRoots(roots)
 	slices.SortFunc(x.named, func(x, y namedRoot) int { return strings.Compare(x.symbol, y.symbol) })
 	files, initialisers := x.initialisers()
@@ -126,7 +133,7 @@ func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 	x.writeCode(h, kind, files, initialisers)
 	x.resolve()
 	x.makeAdditions(roots, files)
-	h.Write(x.additionsText())
+	h.Write(additionsText(x.Additions))
 	h.Sum(x.Hash[:0])
 	if c.idle != nil {
 		x.finishTrace(roots)
@@ -162,11 +169,11 @@ func (x *Closure) writeCode(h hash.Hash, kind string, files []int32, initialiser
 	c.writeWalk(h)
 }
 
-// additionsText is the text of x.Additions in a hash.
-func (x *Closure) additionsText() []byte {
+// additionsText is the text of additions in a hash.
+func additionsText(l []Addition) []byte {
 	var b frame.Buffer
-	b.Int(len(x.Additions))
-	for _, a := range x.Additions {
+	b.Int(len(l))
+	for _, a := range l {
 		b.String(a.Name)
 		b.Bytes(a.Hash[:])
 	}

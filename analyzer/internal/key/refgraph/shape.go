@@ -22,11 +22,14 @@ const (
 	Order     = "order of addresses"       // of variables and functions, if the program compares them
 	Types     = "order of types"           // of names of types, which are compared by address
 	Literals  = "order of literals"        // of files that compare addresses of string literals
+	Files     = "files of components"      // that can see in which file they are
 	Own       = "content of the objects"   // if the program reads its own file
 )
 
 // makeAdditions makes x.Additions: hashes of properties of the link that linkers, loaders and the program can see besides
 // the closure's components. Running are the files with components that are roots by themselves.
+//
+// The first ones, ofLink, don't depend on the walk. The others do, by its numbers: a walk of a test case has its own.
 func (x *Closure) makeAdditions(roots Roots, running []int32) {
 	c, p := x.c, x.program
 	x.findWanted(roots)
@@ -38,7 +41,17 @@ func (x *Closure) makeAdditions(roots Roots, running []int32) {
 	if roots.Opened {
 		x.addHash(Libraries, c.contentOf(p.Files[1:]))
 	}
-	x.addOrder()
+	x.findUsers()
+	if len(x.users[manifest.OwnProgram]) > 0 {
+		b := frame.New("tasting whole program 1")
+		for _, in := range c.linked.Units {
+			b.Int(int(in.File))
+			b.Bytes(c.pool.units[in.Unit].content)
+		}
+		x.addHash(Own, b.Sum())
+	}
+	x.ofLink = len(x.Additions)
+	x.addOfWalk()
 	x.Inexact = x.inexactReason(roots)
 }
 
@@ -337,8 +350,6 @@ func (x *Closure) unusualUnit(several bool) string {
 //   - sizes of thread-local storage, if the program can see them,
 //   - symbols of libraries to which the executable refers directly, which makes copy relocations and canonical PLT entries,
 //   - replacements for functions of the C++ library that the library doesn't see,
-//   - the flags that each component's file is linked with, if files differ in flags for code,
-//   - references to symbols of which each file has its own, and their files,
 //   - for a symbol with several definitions, what decides which one is taken.
 func (x *Closure) shape(roots Roots, running []int32) Hash {
 	c, p := x.c, x.program
@@ -389,25 +400,21 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 	}
 	slices.Sort(hidden)
 	b.Strings(hidden)
-	if slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.Code != p.Files[0].Code }) {
-		for _, id := range c.order {
-			b.String(p.Files[c.fileOf(id)].Code)
-		}
-	}
-	if len(p.Files) > 1 {
-		x.writeUsers(&b, c.symbolSet(ownSymbols...))
-	}
-	rivals := maps.Clone(c.contested)
-	for _, n := range x.named {
-		if s := t.Lookup(n.symbol); len(n.nodes) > 1 || c.linked.Ambiguous(s) {
-			rivals[s] = true
-		}
-	}
-	if len(rivals) > 0 {
-		x.writeUsers(&b, rivals)
+	if rivals := x.rivals(); len(rivals) > 0 {
 		x.writeRivals(&b, rivals)
 	}
 	return b.Sum()
+}
+
+// rivals are the symbols with several definitions of which one is taken.
+func (x *Closure) rivals() map[linkmodel.Symbol]bool {
+	rivals := maps.Clone(x.c.contested)
+	for _, n := range x.named {
+		if s := x.c.pool.Symbols.Lookup(n.symbol); len(n.nodes) > 1 || x.c.linked.Ambiguous(s) {
+			rivals[s] = true
+		}
+	}
+	return rivals
 }
 
 // want is a file's reference to a symbol of the system's libraries.
@@ -549,14 +556,31 @@ func (c *Composer) usersOf(symbols map[linkmodel.Symbol]bool) (ids []int32) {
 	return ids
 }
 
-// writeUsers appends the nodes of the closure that refer to some of the symbols, and their files.
-func (x *Closure) writeUsers(b *frame.Buffer, symbols map[linkmodel.Symbol]bool) {
-	ids := x.c.usersOf(symbols)
-	b.Int(len(ids))
-	for _, id := range ids {
-		b.Int(int(x.c.numbers[id]))
-		b.Int(int(x.c.fileOf(id)))
+// seers are the keys of Closure.users: by a symbol of a manifest, or by symbols that tell files apart.
+const (
+	seersOfFiles  = "files"
+	seersOfRivals = "rivals"
+)
+
+// findUsers finds the nodes of the closure that can see orders of addresses, or files.
+func (x *Closure) findUsers() {
+	c := x.c
+	x.users = map[string][]int32{}
+	for _, name := range []string{manifest.OrderOfTypes, manifest.OrderOfVariables, manifest.OrderOfFunctions, manifest.OrderOfLiterals, manifest.OwnProgram} {
+		x.users[name] = c.usersOf(c.symbolSet(name))
 	}
+	if len(x.program.Files) > 1 {
+		x.users[seersOfFiles] = c.usersOf(c.symbolSet(ownSymbols...))
+	}
+	x.users[seersOfRivals] = c.usersOf(x.rivals())
+}
+
+// reached returns those of x.users that the present walk reaches, by their numbers.
+func (x *Closure) reached(name string) []int32 {
+	c := x.c
+	ids := slices.DeleteFunc(slices.Clone(x.users[name]), func(id int32) bool { return c.numbers[id] == 0 || c.stubs[id] })
+	slices.SortFunc(ids, func(a, b int32) int { return cmp.Compare(c.numbers[a], c.numbers[b]) })
+	return ids
 }
 
 // contestedDiffer reports whether some contested symbol has different definitions.
@@ -745,18 +769,21 @@ func (c *Composer) directRefs() iter.Seq2[int32, linkmodel.Ref] {
 	}
 }
 
-// addOrder adds the order in memory of components whose addresses the program compares, and the content of all objects if
-// it reads its own file.
-func (x *Closure) addOrder() {
+// addOfWalk adds what components of the present walk can see of their places: the order in memory of components whose
+// addresses they compare, and, in an ordinary link,
+//
+//   - the flags that each component's file is linked with, if files differ in flags for code,
+//   - the files of those that refer to symbols of which each file has its own, or to symbols with several definitions.
+func (x *Closure) addOfWalk() {
 	c := x.c
-	isUsed := func(name string) bool { return len(c.usersOf(c.symbolSet(name))) > 0 }
+	isUsed := func(name string) bool { return len(x.reached(name)) > 0 }
 	kinds := [manifest.PlaceKinds]bool{manifest.PlaceTypes: true, manifest.PlaceOtherTypes: isUsed(manifest.OrderOfTypes)}
 	x.addPlaces(Types, kinds)
 	if isUsed(manifest.OrderOfVariables) {
 		kinds[manifest.PlaceVariables], kinds[manifest.PlaceFunctions] = true, isUsed(manifest.OrderOfFunctions)
 		x.addPlaces(Order, kinds)
 	}
-	if ids := c.usersOf(c.symbolSet(manifest.OrderOfLiterals)); len(ids) > 0 {
+	if ids := x.reached(manifest.OrderOfLiterals); len(ids) > 0 {
 		rank := c.ranks(ids)
 		b := frame.New("tasting literals 1")
 		for _, in := range c.linked.Units {
@@ -767,14 +794,25 @@ func (x *Closure) addOrder() {
 		}
 		x.addHash(Literals, b.Sum())
 	}
-	if isUsed(manifest.OwnProgram) {
-		b := frame.New("tasting whole program 1")
-		for _, in := range c.linked.Units {
-			b.Int(int(in.File))
-			b.Bytes(c.pool.units[in.Unit].content)
-		}
-		x.addHash(Own, b.Sum())
+	files := x.program.Files
+	if len(files) == 1 && len(x.users[seersOfRivals]) == 0 || x.Unusual != "" { // the content says it
+		return
 	}
+	b := frame.New("tasting files of components 1")
+	if slices.ContainsFunc(files, func(f linkmodel.File) bool { return f.Code != files[0].Code }) {
+		for _, id := range c.order {
+			b.String(files[c.fileOf(id)].Code)
+		}
+	}
+	for _, name := range []string{seersOfFiles, seersOfRivals} {
+		ids := x.reached(name)
+		b.Int(len(ids))
+		for _, id := range ids {
+			b.Int(int(c.numbers[id]))
+			b.Int(int(c.fileOf(id)))
+		}
+	}
+	x.addHash(Files, b.Sum())
 }
 
 // addPlaces adds the order of components of some kinds, if there are several. A component is listed once for each of its
@@ -840,7 +878,7 @@ func (x *Closure) inexactReason(roots Roots) string {
 		return "references decide what is linked of a static C library"
 	}
 	for _, a := range x.Additions {
-		if a.Name != Shape && a.Name != Types {
+		if a.Name != Shape && a.Name != Types && a.Name != Files {
 			return a.Name + " counts"
 		}
 	}

@@ -145,11 +145,14 @@ func TestPartial(t *testing.T) {
 		for _, id := range tc.unknown {
 			x.list = append(x.list, testCase{id: id})
 		}
-		_, err := x.Read([]byte(tc.text), nil, true)
+		_, err := x.Read([]byte(tc.text), nil, true, false)
 		if got := fmt.Sprint(err); got != tc.want && (err != nil || tc.want != "") {
 			t.Errorf("%v: %v, want %q", tc.unknown, err, tc.want)
 		}
-		if _, err := x.Read([]byte(tc.text), nil, false); err != nil {
+		if _, err := x.Read([]byte(someXML), nil, false, true); fmt.Sprint(err) != "it passes, although Plain.Two fails" {
+			t.Errorf("a failed case of a program that passes: %v", err)
+		}
+		if _, err := x.Read([]byte(tc.text), nil, false, false); err != nil {
 			t.Errorf("%v, all: %v", tc.unknown, err)
 		}
 	}

@@ -325,9 +325,13 @@ func SetDependent(ctx context.Context, s store.Store, label string, reason *stor
 }
 
 // Read reads the cases of an execution from its files. If it is partial, it is an error if one of the unknown cases wasn't
-// executed: a program may have its own idea of a filter.
-func (x *Set) Read(text, log []byte, partial bool) (*Run, error) {
+// executed: a program may have its own idea of a filter. If it has passed, it is an error if a case has failed: a program may
+// tolerate so many.
+func (x *Set) Read(text, log []byte, partial, passed bool) (*Run, error) {
 	run, err := read(text, log, func(id string) bool { return slices.ContainsFunc(x.list, func(c testCase) bool { return c.id == id }) })
+	if err == nil && passed && len(run.Failed()) > 0 {
+		return nil, fmt.Errorf("it passes, although %s fails", run.Failed()[0])
+	}
 	if err != nil || !partial {
 		return run, err
 	}

@@ -224,7 +224,7 @@ func (o *outcome) readCases(of *testCases) (*cases.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return of.Read(text, log, of.partial)
+	return of.Read(text, log, of.partial, o.status == "PASSED")
 }
 
 // keepCases puts the results of all cases where Bazel puts those of a test, for tests of which it has run some. It comes when

@@ -62,8 +62,8 @@ func (r *runner) executeCases(rec *recorder) (o *outcome, s *spool, err error) {
 		if o, err = r.executeWith(filterVariable+"="+c.filter, s); err != nil {
 			return nil, s, err
 		}
-		run, err := r.readCases(c, s)
 		passed := o.code == 0 && o.signal == 0
+		run, err := r.readCases(c, s, passed)
 		switch {
 		case passed && err == nil || !passed && o.obstacle != "":
 			return o, s, nil // with an obstacle, somebody has ended it
@@ -96,7 +96,7 @@ func (r *runner) executeWith(variable string, s *spool) (*outcome, error) {
 }
 
 // readCases reads the cases of an execution.
-func (r *runner) readCases(c *testCases, s *spool) (*cases.Run, error) {
+func (r *runner) readCases(c *testCases, s *spool, passed bool) (*cases.Run, error) {
 	text, err := os.ReadFile(r.env.get("XML_OUTPUT_FILE"))
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (r *runner) readCases(c *testCases, s *spool) (*cases.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.Read(text, log, c.filter != "")
+	return c.Read(text, log, c.filter != "", passed)
 }
 
 // passedCases returns the result of the whole test, given that of an execution that has passed. Run is nil if nothing is
@@ -119,7 +119,7 @@ func (r *runner) passedCases(rec *recorder, s *spool, res *store.Result) (run *c
 		r.sayDependent(rec, c.failed)
 		return nil, res, errors.New("some of its cases fail without the others")
 	}
-	run, err = r.readCases(c, s)
+	run, err = r.readCases(c, s, true)
 	if err == nil && slices.ContainsFunc(res.Files, func(f store.File) bool { return f.Path != xmlFile }) {
 		err = errors.New("it writes files besides test.xml")
 	}
@@ -161,7 +161,7 @@ func (r *runner) failedCases(rec *recorder, s *spool, res *store.Result) {
 	if c == nil || c.filter != "" {
 		return
 	}
-	run, err := r.readCases(c, s)
+	run, err := r.readCases(c, s, false)
 	if err != nil {
 		return
 	}
