@@ -228,9 +228,7 @@ func diffAdditions(before, after *fingerprint.Report, only bool) []Difference {
 		return d
 	})
 	if !only {
-		return slices.DeleteFunc(l, func(d Difference) bool {
-			return d.Key == refgraph.Shape || d.Key == refgraph.Types || d.Key == refgraph.Files
-		})
+		return slices.DeleteFunc(l, func(d Difference) bool { return d.Key == refgraph.Shape || d.Key == refgraph.Types })
 	}
 	if len(l) == 0 {
 		l = append(l, Difference{Category: CompositionChanged, Key: "roots", Before: codeOf(before), After: codeOf(after)})

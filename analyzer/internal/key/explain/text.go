@@ -330,7 +330,6 @@ func Readable(id string, all bool, options ...demangle.Option) string {
 // compositions describes a change of each addition.
 var compositions = map[string]string{
 	refgraph.Content:   "the whole program counts, and differs",
-	refgraph.Files:     "functions or variables that can see in which file they are have moved to another file",
 	refgraph.Libraries: "something in the libraries of the test differs, reached or not, and a program, script or library among its data, or a program that is told their names, may open them",
 	refgraph.Literals:  "strings are in another order in memory, and the test orders them by their addresses",
 	refgraph.Order:     "variables or functions are in another order in memory, and the test orders them by their addresses",

@@ -65,8 +65,8 @@ func (x *Closure) findCases(files []int32, initialisers [][]int32) {
 	defer func() { c.walk, c.stubs, x.Additions = whole, nil, additions }()
 	ofWalk := func() []byte {
 		x.Additions = nil
-		x.addOfWalk()
-		return additionsText(x.Additions)
+		x.addOrder()
+		return append(additionsText(x.Additions), x.files()...)
 	}
 
 	h := sha256.New()
@@ -75,7 +75,7 @@ func (x *Closure) findCases(files []int32, initialisers [][]int32) {
 		kind = "tasting trace cases 2"
 	}
 	x.writeCode(h, kind, files, initialisers)
-	h.Write(additionsText(additions[:x.ofLink]))
+	h.Write(x.ofLink)
 	h.Write(ofWalk())
 	rest := Case{}
 	h.Sum(rest.Hash[:0])

@@ -75,6 +75,9 @@ func TestCases(t *testing.T) {
 		{"functions that see their files change places",
 			prog{both, "code makeA 1 -> f g", "code makeB 1 -> f g", "code f 1 -> __dso_handle", "lib", "code g 1 -> __dso_handle"},
 			prog{both, "code makeA 1 -> f g", "code makeB 1 -> g f", "code g 1 -> __dso_handle", "lib", "code f 1 -> __dso_handle"}, "S_A_Test S_B_Test"},
+		{"one of two variables of a name is copied",
+			prog{both, "code makeA 1 -> set", "code makeB 1 -> get", "code u 1 -> &v", "lib", "code set 1 -> v \n v 1", "lib", "code get 1 -> v \n v 1", "code h 1 -> !v"},
+			prog{both, "code makeA 1 -> set", "code makeB 1 -> get", "code u 1 -> &v", "lib", "code get 1 -> v \n v 1", "lib", "code set 1 -> v \n v 1", "code h 1 -> !v"}, "S_A_Test S_B_Test"},
 		{"two factories of one case", prog{"code main 1 -> makeA f", "static code makeA 1", "code f 1 -> makeA \n static code makeA 1"}, prog{"code main 1 -> makeA f", "code makeA 1", "code f 1 -> makeA \n static code makeA 2"}, " S_A_Test"},
 	} {
 		a, _ := tc.a.casesOf(t)
@@ -133,7 +136,7 @@ func TestCasesAreExact(t *testing.T) {
 	stubbed, text := map[caseHash]Hash{}, map[caseHash]prog{}
 	repeated := 0
 	for range n {
-		words := []string{"f", "g", "x", "y", manifest.OrderOfVariables, manifest.OrderOfTypes, manifest.OrderOfFunctions, "__dso_handle"}
+		words := []string{"f", "g", "x", "y", manifest.OrderOfVariables, manifest.OrderOfTypes, manifest.OrderOfFunctions, "__dso_handle", "&x"}
 		links := func() (l string) {
 			for _, w := range r.Perm(len(words)) {
 				if one(4) {

@@ -86,14 +86,16 @@ type Closure struct {
 
 // composed is what later methods of a Closure need.
 type composed struct {
-	c          *Composer
-	program    *linkmodel.Program
-	named      []namedRoot
-	roots      []int32            // nodes that are roots by themselves, in order
-	replaced   []linkmodel.Symbol // those of Roots.Overrides that the program defines
-	references []references       // of each file
-	users      map[string][]int32 // see findUsers
-	ofLink     int                // how many of Closure.Additions don't depend on the walk
+	c           *Composer
+	program     *linkmodel.Program
+	named       []namedRoot
+	roots       []int32            // nodes that are roots by themselves, in order
+	replaced    []linkmodel.Symbol // those of Roots.Overrides that the program defines
+	references  []references       // of each file
+	users       map[string][]int32 // see findUsers
+	copied      []copied
+	keepsCopies bool
+	ofLink      []byte // see makeAdditions
 }
 
 // Trace has the additional results for a closure with stubs.

@@ -26,7 +26,7 @@ import (
 // with the words static, weak, unique, common, hidden, protected, root, code (a function that can be a stub),
 // type, othertype, variable and function (which may be ordered by their addresses), group=SIGNATURE and set=SECTION. A link is to the component of that
 // name if it is a local one of the unit, otherwise to the symbol: ?f is a weak
-// reference, !f a hidden one, =f is the component of this unit itself, whatever
+// reference, !f a hidden one, &f a direct one, =f is the component of this unit itself, whatever
 // the linker does.
 type prog []string
 
@@ -87,7 +87,7 @@ func newUnit(t testing.TB, name, text string) *manifest.Manifest {
 	symbols := map[string]uint32{}
 	for i, l := range links {
 		for _, to := range l {
-			name := strings.TrimLeft(to, "?!=")
+			name := strings.TrimLeft(to, "?!&=")
 			if own, ok := own[name]; ok && (local[name] || to[0] == '=') {
 				m.Components[i].Links = append(m.Components[i].Links, 2*own)
 				continue
@@ -99,6 +99,9 @@ func newUnit(t testing.TB, name, text string) *manifest.Manifest {
 				m.Symbols = append(m.Symbols, name)
 				if _, ok := own[name]; !ok {
 					r := &manifest.Reference{Name: name, Weak: to[0] == '?'}
+					if to[0] == '&' {
+						r.Uses = manifest.UseDirect
+					}
 					if to[0] == '!' {
 						r.Visibility = manifest.Visibility_VISIBILITY_HIDDEN
 					}

@@ -22,26 +22,28 @@ const (
 	Order     = "order of addresses"       // of variables and functions, if the program compares them
 	Types     = "order of types"           // of names of types, which are compared by address
 	Literals  = "order of literals"        // of files that compare addresses of string literals
-	Files     = "files of components"      // that can see in which file they are
 	Own       = "content of the objects"   // if the program reads its own file
 )
 
 // makeAdditions makes x.Additions: hashes of properties of the link that linkers, loaders and the program can see besides
 // the closure's components. Running are the files with components that are roots by themselves.
 //
-// The first ones, ofLink, don't depend on the walk. The others do, by its numbers: a walk of a test case has its own.
+// Numbers of the walk are in some of them. A walk of a test case has its own: x.ofLink is the text without these.
 func (x *Closure) makeAdditions(roots Roots, running []int32) {
 	c, p := x.c, x.program
 	x.findWanted(roots)
+	x.findUsers()
+	x.findCopied()
+	var shape frame.Buffer
 	if x.Unusual = x.unusualReason(roots); x.Unusual != "" {
 		x.addHash(Content, x.Content())
 	} else {
-		x.addHash(Shape, x.shape(roots, running))
+		shape = x.shape(roots, running)
+		x.addHash(Shape, shape.Sum())
 	}
 	if roots.Opened {
 		x.addHash(Libraries, c.contentOf(p.Files[1:]))
 	}
-	x.findUsers()
 	if len(x.users[manifest.OwnProgram]) > 0 {
 		b := frame.New("tasting whole program 1")
 		for _, in := range c.linked.Units {
@@ -50,8 +52,12 @@ func (x *Closure) makeAdditions(roots Roots, running []int32) {
 		}
 		x.addHash(Own, b.Sum())
 	}
-	x.ofLink = len(x.Additions)
-	x.addOfWalk()
+	x.ofLink = additionsText(x.Additions)
+	if x.Unusual == "" {
+		shape.Bytes(x.files())
+		x.Additions[0].Hash = shape.Sum()
+	}
+	x.addOrder()
 	x.Inexact = x.inexactReason(roots)
 }
 
@@ -125,6 +131,8 @@ func (x *Closure) unusualReason(roots Roots) string {
 		return "it refers to " + c.seesBy
 	case len(x.Overridden) > 0 && (several || roots.StaticC): // see link-symbols/override-hidden-reference
 		return "it defines " + x.Overridden[0] + " in the place of the system's"
+	case len(x.copied) > 1 && len(x.users[manifest.OrderOfVariables]) > 0: // see link-addresses/copies
+		return "it orders variables by address, and the executable has copies of some"
 	case resolvers > 1 || resolvers > 0 && several: // see link-symbols/ifunc-order and link-state/ifunc-library-order
 		return "an indirect function (ifunc) sees the order of relocations"
 	}
@@ -162,7 +170,7 @@ func (x *Closure) unusualCollection(roots Roots, several bool) string {
 	case several && x.contestedDiffer(): // see link-besides/unique-asked-collected
 		return "different definitions of a unique symbol, and --gc-sections"
 	}
-	if _, kept := x.copyRelocations(); !kept { // see link-load/gc-copy and link-load/gc-copy-moved-alias
+	if !x.keepsCopies { // see link-load/gc-copy and link-load/gc-copy-moved-alias
 		return "a copy relocation that --gc-sections may drop"
 	}
 	return ""
@@ -348,13 +356,14 @@ func (x *Closure) unusualUnit(several bool) string {
 //     attributes (.note.gnu.property) and notes of its units, and the libraries of the system that it needs,
 //   - all undefined symbols, if the C library is static or the program can see DT_NEEDED,
 //   - sizes of thread-local storage, if the program can see them,
-//   - symbols of libraries to which the executable refers directly, which makes copy relocations and canonical PLT entries,
 //   - replacements for functions of the C++ library that the library doesn't see,
 //   - for a symbol with several definitions, what decides which one is taken.
-func (x *Closure) shape(roots Roots, running []int32) Hash {
+//
+// What the components themselves can see of it is added: Closure.files.
+func (x *Closure) shape(roots Roots, running []int32) frame.Buffer {
 	c, p := x.c, x.program
 	t := c.pool.Symbols
-	b := frame.New("tasting shape of a link 1")
+	b := frame.New("tasting shape of a link 2")
 	words := x.fileWords()
 	b.Int(len(p.Files))
 	for i, f := range p.Files {
@@ -388,8 +397,6 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 			b.String(note)
 		}
 	}
-	direct, _ := x.copyRelocations()
-	b.Strings(direct)
 	var hidden []string // replacements that the C++ library doesn't see: see link-files/override-hidden-reference-cxx
 	for _, s := range x.replaced {
 		for _, scope := range c.linked.Scopes(s) {
@@ -403,7 +410,7 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 	if rivals := x.rivals(); len(rivals) > 0 {
 		x.writeRivals(&b, rivals)
 	}
-	return b.Sum()
+	return b
 }
 
 // rivals are the symbols with several definitions of which one is taken.
@@ -717,24 +724,32 @@ func (c *Composer) fromLibrary(s linkmodel.Symbol) bool {
 	return slices.ContainsFunc(c.resolved, func(d linkmodel.Definition) bool { return c.linked.Units[d.In].File > 0 })
 }
 
-// copyRelocations returns the symbols of libraries in the closure to which the executable refers directly, reached or not.
-// The executable has a copy of the variable (R_X86_64_COPY), or the canonical PLT entry of the function. Kept is set if a
-// reached component refers directly to each of them, so that no linker drops the copy.
-func (x *Closure) copyRelocations() (names []string, kept bool) {
+// copied is a definition of a library to which the executable refers directly. The executable has a copy of the variable
+// (R_X86_64_COPY), or the canonical PLT entry of the function.
+type copied struct {
+	symbol linkmodel.Symbol
+	node   int32
+}
+
+// findCopied finds such definitions in the closure, even if no reached component refers to them. The flag keepsCopies is set if
+// one refers directly to each of them, so that no linker drops the copy.
+func (x *Closure) findCopied() {
 	c := x.c
-	kept = true
 	refersTo := map[linkmodel.Symbol]bool{} // a reached component refers to it
 	for i, r := range c.directRefs() {
 		reached, known := refersTo[r.Symbol]
 		if !known {
 			c.resolved = c.linked.Resolve(c.resolved[:0], 0, r.Symbol)
-			if !slices.ContainsFunc(c.resolved, func(d linkmodel.Definition) bool {
-				return c.linked.Units[d.In].File > 0 && c.numbers[c.nodeOf(d)] != 0
-			}) {
+			before := len(x.copied)
+			for _, d := range c.resolved {
+				if id := c.nodeOf(d); c.linked.Units[d.In].File > 0 && c.numbers[id] != 0 {
+					x.copied = append(x.copied, copied{r.Symbol, id})
+				}
+			}
+			if len(x.copied) == before {
 				refersTo[r.Symbol] = true
 				continue
 			}
-			names = append(names, c.pool.Symbols.Name(r.Symbol))
 		}
 		u := c.instances[i].unit
 		link := int32(-1 - slices.Index(u.symbols, r.Symbol)) // 0 if no component has a link to it
@@ -743,11 +758,12 @@ func (x *Closure) copyRelocations() (names []string, kept bool) {
 		}
 		refersTo[r.Symbol] = reached
 	}
-	slices.Sort(names)
+	t := c.pool.Symbols
+	slices.SortStableFunc(x.copied, func(a, b copied) int { return strings.Compare(t.Name(a.symbol), t.Name(b.symbol)) })
+	x.keepsCopies = true
 	for _, reached := range refersTo {
-		kept = kept && reached
+		x.keepsCopies = x.keepsCopies && reached
 	}
-	return names, kept
 }
 
 // directRefs yields the direct references of the executable (not by the GOT or PLT), reached or not, with the indices of
@@ -769,12 +785,8 @@ func (c *Composer) directRefs() iter.Seq2[int32, linkmodel.Ref] {
 	}
 }
 
-// addOfWalk adds what components of the present walk can see of their places: the order in memory of components whose
-// addresses they compare, and, in an ordinary link,
-//
-//   - the flags that each component's file is linked with, if files differ in flags for code,
-//   - the files of those that refer to symbols of which each file has its own, or to symbols with several definitions.
-func (x *Closure) addOfWalk() {
+// addOrder adds the order in memory of components whose addresses the components of the present walk compare.
+func (x *Closure) addOrder() {
 	c := x.c
 	isUsed := func(name string) bool { return len(x.reached(name)) > 0 }
 	kinds := [manifest.PlaceKinds]bool{manifest.PlaceTypes: true, manifest.PlaceOtherTypes: isUsed(manifest.OrderOfTypes)}
@@ -794,10 +806,15 @@ func (x *Closure) addOfWalk() {
 		}
 		x.addHash(Literals, b.Sum())
 	}
-	files := x.program.Files
-	if len(files) == 1 && len(x.users[seersOfRivals]) == 0 || x.Unusual != "" { // the content says it
-		return
-	}
+}
+
+// files is the text of what components of the present walk can see of their files in an ordinary link:
+//
+//   - the flags that each component's file is linked with, if files differ in flags for code,
+//   - the files of those that refer to symbols of which each file has its own, or to symbols with several definitions,
+//   - definitions of libraries to which the executable refers directly, which makes copy relocations and canonical PLT entries.
+func (x *Closure) files() []byte {
+	c, files := x.c, x.program.Files
 	b := frame.New("tasting files of components 1")
 	if slices.ContainsFunc(files, func(f linkmodel.File) bool { return f.Code != files[0].Code }) {
 		for _, id := range c.order {
@@ -812,7 +829,13 @@ func (x *Closure) addOfWalk() {
 			b.Int(int(c.fileOf(id)))
 		}
 	}
-	x.addHash(Files, b.Sum())
+	for _, d := range x.copied { // see link-load/copy-of-hidden-twin
+		if n := c.numbers[d.node]; n != 0 {
+			b.String(c.pool.Symbols.Name(d.symbol))
+			b.Int(int(n))
+		}
+	}
+	return b
 }
 
 // addPlaces adds the order of components of some kinds, if there are several. A component is listed once for each of its
@@ -878,7 +901,7 @@ func (x *Closure) inexactReason(roots Roots) string {
 		return "references decide what is linked of a static C library"
 	}
 	for _, a := range x.Additions {
-		if a.Name != Shape && a.Name != Types && a.Name != Files {
+		if a.Name != Shape && a.Name != Types {
 			return a.Name + " counts"
 		}
 	}
