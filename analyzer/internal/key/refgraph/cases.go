@@ -61,13 +61,9 @@ func (x *Closure) findCases(files []int32, initialisers [][]int32) {
 			c.stubs[id] = true
 		}
 	}
-	additions := x.Additions
-	defer func() { c.walk, c.stubs, x.Additions = whole, nil, additions }()
-	ofWalk := func() []byte {
-		x.Additions = nil
-		x.addOrder()
-		return append(additionsText(x.Additions), x.files()...)
-	}
+	defer func() { c.walk, c.stubs = whole, nil }()
+	// What components see of their places names nodes by numbers of a walk, so the walk of each case has its own.
+	ofWalk := func() []byte { return append(additionsText(x.orders()), x.files()...) }
 
 	h := sha256.New()
 	kind := "tasting cases 2"

@@ -57,7 +57,7 @@ func (x *Closure) makeAdditions(roots Roots, running []int32) {
 		shape.Bytes(x.files())
 		x.Additions[0].Hash = shape.Sum()
 	}
-	x.addOrder()
+	x.Additions = append(x.Additions, x.orders()...)
 	x.Inexact = x.inexactReason(roots)
 }
 
@@ -563,10 +563,10 @@ func (c *Composer) usersOf(symbols map[linkmodel.Symbol]bool) (ids []int32) {
 	return ids
 }
 
-// seers are the keys of Closure.users: by a symbol of a manifest, or by symbols that tell files apart.
+// Keys of Closure.users besides symbols of manifests.
 const (
-	seersOfFiles  = "files"
-	seersOfRivals = "rivals"
+	usersOfFiles  = "files"  // users of ownSymbols
+	usersOfRivals = "rivals" // users of Closure.rivals
 )
 
 // findUsers finds the nodes of the closure that can see orders of addresses, or files.
@@ -577,9 +577,9 @@ func (x *Closure) findUsers() {
 		x.users[name] = c.usersOf(c.symbolSet(name))
 	}
 	if len(x.program.Files) > 1 {
-		x.users[seersOfFiles] = c.usersOf(c.symbolSet(ownSymbols...))
+		x.users[usersOfFiles] = c.usersOf(c.symbolSet(ownSymbols...))
 	}
-	x.users[seersOfRivals] = c.usersOf(x.rivals())
+	x.users[usersOfRivals] = c.usersOf(x.rivals())
 }
 
 // reached returns those of x.users that the present walk reaches, by their numbers.
@@ -785,15 +785,15 @@ func (c *Composer) directRefs() iter.Seq2[int32, linkmodel.Ref] {
 	}
 }
 
-// addOrder adds the order in memory of components whose addresses the components of the present walk compare.
-func (x *Closure) addOrder() {
+// orders are the orders in memory of components whose addresses the components of the present walk compare.
+func (x *Closure) orders() (l []Addition) {
 	c := x.c
 	isUsed := func(name string) bool { return len(x.reached(name)) > 0 }
 	kinds := [manifest.PlaceKinds]bool{manifest.PlaceTypes: true, manifest.PlaceOtherTypes: isUsed(manifest.OrderOfTypes)}
-	x.addPlaces(Types, kinds)
+	l = c.appendPlaces(l, Types, kinds)
 	if isUsed(manifest.OrderOfVariables) {
 		kinds[manifest.PlaceVariables], kinds[manifest.PlaceFunctions] = true, isUsed(manifest.OrderOfFunctions)
-		x.addPlaces(Order, kinds)
+		l = c.appendPlaces(l, Order, kinds)
 	}
 	if ids := x.reached(manifest.OrderOfLiterals); len(ids) > 0 {
 		rank := c.ranks(ids)
@@ -804,8 +804,9 @@ func (x *Closure) addOrder() {
 				b.Bytes(c.pool.units[in.Unit].literals)
 			}
 		}
-		x.addHash(Literals, b.Sum())
+		l = append(l, Addition{Literals, b.Sum()})
 	}
+	return l
 }
 
 // files is the text of what components of the present walk can see of their files in an ordinary link:
@@ -821,7 +822,7 @@ func (x *Closure) files() []byte {
 			b.String(files[c.fileOf(id)].Code)
 		}
 	}
-	for _, name := range []string{seersOfFiles, seersOfRivals} {
+	for _, name := range []string{usersOfFiles, usersOfRivals} {
 		ids := x.reached(name)
 		b.Int(len(ids))
 		for _, id := range ids {
@@ -838,10 +839,9 @@ func (x *Closure) files() []byte {
 	return b
 }
 
-// addPlaces adds the order of components of some kinds, if there are several. A component is listed once for each of its
+// appendPlaces appends the order of components of some kinds, if there are several. A component is listed once for each of its
 // ranges: see link-addresses/between-three. Linkers lay out units in the order of the link, and loaders map files in their order.
-func (x *Closure) addPlaces(name string, kinds [manifest.PlaceKinds]bool) {
-	c := x.c
+func (c *Composer) appendPlaces(l []Addition, name string, kinds [manifest.PlaceKinds]bool) []Addition {
 	type at struct {
 		id    int32
 		place uint32
@@ -857,7 +857,7 @@ func (x *Closure) addPlaces(name string, kinds [manifest.PlaceKinds]bool) {
 		}
 	}
 	if len(places) < 2 {
-		return
+		return l
 	}
 	slices.SortFunc(places, func(a, b at) int {
 		return cmp.Or(cmp.Compare(c.within[a.id], c.within[b.id]), cmp.Compare(a.place, b.place))
@@ -872,7 +872,7 @@ func (x *Closure) addPlaces(name string, kinds [manifest.PlaceKinds]bool) {
 		b.Int(rank(c.fileOf(id)))
 		b.Int(int(c.numbers[id]))
 	}
-	x.addHash(name, b.Sum())
+	return append(l, Addition{name, b.Sum()})
 }
 
 // ranks numbers the executable and the files of nodes in their order. Other files have the number -1.
